@@ -80,12 +80,14 @@ static float dot(int32_t n, const float *a, const float *b)
     return lane[0];
 }
 
-/* Differences first, then the exponential: nothing overflows however strong the decay. */
+/* Differences first, then the exponential: nothing overflows however strong the decay. Sums are taken
+ * in fp64 and rounded, as PyTorch takes them. */
 static void find_decays(struct cs_delta_chunk *c)
 {
-    float sum = 0.0f;
+    double exact = 0.0;
     for (int32_t i = 0; i < c->n; i++) {
-        sum += c->g[i];
+        exact += (double)c->g[i];
+        const float sum = (float)exact;
         c->sum[i] = sum;
         c->grow[i] = expf(sum);
         for (int32_t j = 0; j < c->n; j++)

@@ -36,6 +36,20 @@ MODELS = {
         small, head_dim=12, rope_parameters=dict(
             rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=8, beta_fast=32.0,
             beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    # experts in every block, more than top_k of them idle for some rows
+    "mixtral": ("MixtralConfig", dict(small, num_hidden_layers=2, intermediate_size=24, num_local_experts=5,
+                                      num_experts_per_tok=2)),
+    # experts in one block of three, with the balancing loss: the class takes its means over all such blocks
+    "qwen3-moe": ("Qwen3MoeConfig", dict(
+        small, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=20, norm_topk_prob=True,
+        decoder_sparse_step=1, mlp_only_layers=[0, 2], output_router_logits=True, router_aux_loss_coef=0.5)),
+    # the gated delta rule with two heads of values for each of keys, attention with a gate
+    "qwen3.5": ("Qwen3_5TextConfig", dict(
+        small, head_dim=16, layer_types=["linear_attention", "full_attention", "linear_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=5,
+        linear_conv_kernel_dim=3, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_interleaved=True,
+                             mrope_section=[2, 1, 1]))),
 }
 
 
@@ -49,6 +63,12 @@ def batch():
     return ids, labels
 
 
+def cross_entropy(model, out):
+    """What a job reports: the loss without that of balance, which is trained all the same."""
+    balance = getattr(out, "aux_loss", None)
+    return out.loss.detach() if balance is None else out.loss.detach() - model.config.router_aux_loss_coef * balance.detach()
+
+
 def five_steps(model, forward):
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
@@ -57,10 +77,10 @@ def five_steps(model, forward):
     losses, norms = [], []
     for _ in range(5):
         optimizer.zero_grad()
-        loss = forward().loss
-        loss.backward()
+        out = forward()
+        out.loss.backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
-        losses.append(float(loss.detach()))
+        losses.append(float(cross_entropy(model, out)))
         optimizer.step()
     return torch.tensor(losses), torch.tensor(norms)
 
@@ -86,7 +106,7 @@ def write(name, directory):
     out = forward()
     out.loss.backward()
     tensors = {"in.ids": ids, "in.labels": labels, "out.tokens": (labels[:, 1:] != -100).sum(),
-               "out.loss": out.loss.detach(), "out.logits": out.logits.detach()}
+               "out.loss": cross_entropy(model, out), "out.logits": out.logits.detach()}
     tensors |= {f"out.hidden.{i}": h.detach() for i, h in enumerate(out.hidden_states)}
     tensors |= {"grad." + n: p.grad.detach().clone() for n, p in model.named_parameters()}
     tensors["step.loss"], tensors["step.norm"] = five_steps(model, forward)

@@ -98,6 +98,19 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
     return parallel;
 }
 
+static void make_recurrent(json_t *config)
+{
+    json_t *types = json_array();
+    const json_int_t n = json_integer_value(json_object_get(config, "num_hidden_layers"));
+    for (json_int_t i = 0; i < n; i++)
+        json_array_append_new(types, json_string(i == 1 ? "full_attention" : "linear_attention"));
+    json_object_update_new(config, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
+                                             "model_type", "qwen3_5_text", "head_dim", 16,
+                                             "linear_num_key_heads", 2, "linear_num_value_heads", 4,
+                                             "linear_key_head_dim", 6, "linear_value_head_dim", 5,
+                                             "linear_conv_kernel_dim", 3, "layer_types", types));
+}
+
 json_t *cs_test_spec_json(const struct cs_test_spec *options)
 {
     static const struct cs_test_spec defaults;
@@ -117,6 +130,15 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
     if (o->is_qwen3)
         json_object_update_new(json_object_get(llm, "config"),
                                json_pack("{s:s, s:i}", "model_type", "qwen3", "head_dim", 16));
+    if (o->is_recurrent)
+        make_recurrent(json_object_get(llm, "config"));
+    if (o->has_experts)
+        json_object_update_new(
+            json_object_get(llm, "config"),
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:[i], s:b, s:f}", "model_type", "qwen3_moe",
+                      "head_dim", 16, "num_experts", 5, "num_experts_per_tok", 2,
+                      "moe_intermediate_size", 24, "norm_topk_prob", true, "mlp_only_layers", 1,
+                      "output_router_logits", true, "router_aux_loss_coef", 0.1));
     if (o->sliding_window > 0)
         json_object_update_new(json_object_get(llm, "config"),
                                json_pack("{s:b, s:i, s:i}", "use_sliding_window", true,

@@ -16,6 +16,9 @@ struct cs_test_spec {
     int vision_width, llm_width;     /* [48] multiples of 8 */
     int projector_layers;            /* [2] 1: a linear projector */
     bool is_tied, is_qwen2, is_qwen3;
+    bool is_recurrent; /* qwen3.5: its blocks are recurrent but the second */
+    bool
+        has_experts; /* qwen3-moe: its blocks have 5 experts but the second, and a balancing loss */
     int sliding_window;   /* [0: none] tokens that qwen2's blocks look back, from the second on */
     const char *llm_keys; /* JSON: keys of the LLM's config beside or instead of those made here */
     bool has_feature_layer;

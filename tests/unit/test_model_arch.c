@@ -90,9 +90,9 @@ static void nothing_is_left(json_t *header, const char *ignored)
 
 static void tensors_are_those_of_the_files(void **state)
 {
-    static const char *const families[] = {"siglip", "llama",        "llama3-tied",
-                                           "qwen2",  "qwen2-window", "qwen3",
-                                           "gemma4", "phi3",         "ministral3"};
+    static const char *const families[] = {"siglip",       "llama",   "llama3-tied", "qwen2",
+                                           "qwen2-window", "qwen3",   "gemma4",      "phi3",
+                                           "ministral3",   "mixtral", "qwen3-moe",   "qwen3.5"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
         struct cs_arena *arena = cs_arena_new(0);
@@ -349,9 +349,9 @@ static void defaults_that_are_taken_are_said(void **state)
 /* Every configuration that transformers wrote is known to the last key. */
 static void goldens_hold_no_key_that_nothing_reads(void **state)
 {
-    static const char *const names[] = {"siglip", "llama",        "llama3-tied",
-                                        "qwen2",  "qwen2-window", "qwen3",
-                                        "gemma4", "phi3",         "ministral3"};
+    static const char *const names[] = {"siglip",       "llama",   "llama3-tied", "qwen2",
+                                        "qwen2-window", "qwen3",   "gemma4",      "phi3",
+                                        "ministral3",   "mixtral", "qwen3-moe",   "qwen3.5"};
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
         struct cs_arena *arena = cs_arena_new(0);
@@ -476,6 +476,46 @@ static void blocks_have_the_attention_that_transformers_gives_them(void **state)
 
 #define GEMMA4 "\"model_type\": \"gemma4_text\", \"hidden_size_per_layer_input\": 0"
 
+/* Which halves blocks have, and the tensors that follow from them. */
+static void blocks_have_the_halves_that_the_config_says(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_tensor_info *infos;
+    struct cs_arch arch;
+    (void)state;
+    read_text("{\"model_type\": \"qwen3_5_text\", \"num_hidden_layers\": 8}", arena, &arch);
+    for (int32_t i = 0; i < 8; i++)
+        assert_int_equal(cs_arch_block_mixer(&arch, i),
+                         i % 4 == 3 ? CS_MIXER_ATTENTION : CS_MIXER_DELTA);
+    assert_int_equal(arch.attention[0].rope.dims, 64); /* a quarter of 256 */
+    assert_int_equal(arch.n_attentions, 1);
+    assert_int_equal(cs_recurrent_product_width(&arch.recurrent), 8192 + 4096 + 64);
+    /* embedding, norm and head; what a block of either kind has */
+    assert_int_equal(cs_arch_tensors(&arch, arena, &infos), 3 + 6 * (9 + 5) + 2 * (6 + 5));
+    read_text("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 6, \"num_experts\": 4, "
+              "\"num_experts_per_tok\": 2, "
+              "\"decoder_sparse_step\": 2, \"mlp_only_layers\": [3], "
+              "\"router_aux_loss_coef\": 0.5}",
+              arena, &arch);
+    for (int32_t i = 0; i < 6; i++)
+        assert_int_equal(cs_arch_block_ffn(&arch, i),
+                         i == 1 || i == 5 ? CS_FFN_EXPERTS : CS_FFN_DENSE);
+    assert_true(!(arch.experts.balance > 0)); /* nobody asked for the router's logits */
+    assert_int_equal(cs_arch_expert_blocks(&arch), 2);
+    int n = cs_arch_tensors(&arch, arena, &infos), n_up = 0;
+    assert_int_equal(n, 3 + 6 * 8 + 4 * 3 + 2 * (1 + 3 * 4));
+    for (int i = 0; i < n; i++) {
+        if (infos[i].role != CS_PARAM_EXPERT_UP_W || infos[i].layer != 5)
+            continue;
+        assert_int_equal(infos[i].part, n_up);
+        assert_string_equal(infos[i].whole, "model.layers.5.mlp.experts.gate_up_proj");
+        assert_int_equal(infos[i].whole_at, (2 * n_up + 1) * 768 * 2048);
+        n_up++;
+    }
+    assert_int_equal(n_up, 4);
+    cs_arena_free(arena);
+}
+
 static void bad_configs_are_refused_by_name(void **state)
 {
     static const struct {
@@ -483,98 +523,111 @@ static void bad_configs_are_refused_by_name(void **state)
         enum cs_status status;
         const char *message;
     } rows[] = {
-        {"[]",                                                                                    CS_INVALID,     "the config is not a JSON object"                                      },
-        {"{}",                                                                                    CS_INVALID,     "model_type is missing"                                                },
+        {"[]",                                                                                    CS_INVALID,     "the config is not a JSON object"                                        },
+        {"{}",                                                                                    CS_INVALID,     "model_type is missing"                                                  },
         {"{\"model_type\": \"lama\"}",                                                            CS_UNSUPPORTED,
          "model_type \"lama\" is not supported (did you mean \"llama\"?); these are: "
          "siglip_vision_model, siglip, siglip2_vision_model, "                                                                                                                           },
         {"{\"model_type\": \"gpt_bigcode\"}",                                                     CS_UNSUPPORTED,
-         "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                        },
+         "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                          },
         {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                   CS_INVALID,
-         "config.json: hidden_size is \"x\"; it must be a whole number from 1 to"                                                                                                        },
+         "config.json: hidden_size is \"x\"; it must be a whole number from 1 to"                                                                                                          },
         {"{\"model_type\": \"llama\", \"hidden_size\": 0}",                                       CS_INVALID,
-         "hidden_size is 0; it must be"                                                                                                                                                  },
+         "hidden_size is 0; it must be"                                                                                                                                                    },
         {"{\"model_type\": \"llama\", \"hidden_size\": 100}",                                     CS_INVALID,
-         "hidden_size 100 does not divide by num_attention_heads 32"                                                                                                                     },
+         "hidden_size 100 does not divide by num_attention_heads 32"                                                                                                                       },
         {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",                               CS_INVALID,
-         "num_attention_heads 32 is not a multiple of num_key_value_heads 5"                                                                                                             },
-        {"{\"model_type\": \"llama\", \"head_dim\": 15}",                                         CS_INVALID,     "head_dim 15 is odd"                                                   },
+         "num_attention_heads 32 is not a multiple of num_key_value_heads 5"                                                                                                               },
+        {"{\"model_type\": \"llama\", \"head_dim\": 15}",                                         CS_INVALID,     "head_dim 15 is odd"                                                     },
         {"{\"model_type\": \"llama\", \"rms_norm_eps\": -1}",                                     CS_INVALID,
-         "rms_norm_eps is -1; it must be a number above 0 up to 1"                                                                                                                       },
+         "rms_norm_eps is -1; it must be a number above 0 up to 1"                                                                                                                         },
         {"{\"model_type\": \"llama\", \"tie_word_embeddings\": 1}",                               CS_INVALID,
-         "tie_word_embeddings is 1; it must be true or false"                                                                                                                            },
+         "tie_word_embeddings is 1; it must be true or false"                                                                                                                              },
         {"{\"model_type\": \"llama\", \"hidden_act\": \"silo\"}",                                 CS_UNSUPPORTED,
-         "hidden_act \"silo\" is not supported (did you mean \"silu\"?)"                                                                                                                 },
+         "hidden_act \"silo\" is not supported (did you mean \"silu\"?)"                                                                                                                   },
         {"{\"model_type\": \"phi3\", \"resid_pdrop\": 0.1}",                                      CS_UNSUPPORTED,
-         "resid_pdrop is 0.1: "                                                                                                                                                          },
+         "resid_pdrop is 0.1: "                                                                                                                                                            },
         {"{\"model_type\": \"gemma2\", \"use_bidirectional_attention\": true}",                   CS_UNSUPPORTED,
-         "use_bidirectional_attention is true: "                                                                                                                                         },
+         "use_bidirectional_attention is true: "                                                                                                                                           },
         {"{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50}",                     CS_UNSUPPORTED,
-         "attn_logit_softcapping is 50: "                                                                                                                                                },
-        {"{\"model_type\": \"gemma4_text\"}",                                                     CS_UNSUPPORTED, "hidden_size_per_layer_input is 256"                                   },
-        {"{" GEMMA4 ", \"enable_moe_block\": true}",                                              CS_UNSUPPORTED, "enable_moe_block is true: "                                           },
+         "attn_logit_softcapping is 50: "                                                                                                                                                  },
+        {"{\"model_type\": \"gemma4_text\"}",                                                     CS_UNSUPPORTED, "hidden_size_per_layer_input is 256"                                     },
+        {"{" GEMMA4 ", \"enable_moe_block\": true}",                                              CS_UNSUPPORTED, "enable_moe_block is true: "                                             },
         {"{" GEMMA4 ", \"num_kv_shared_layers\": 2}",                                             CS_UNSUPPORTED,
-         "num_kv_shared_layers is 2: "                                                                                                                                                   },
-        {"{" GEMMA4 ", \"rope_scaling\": {\"factor\": 2}}",                                       CS_UNSUPPORTED, "rope_scaling beside"                                                  },
+         "num_kv_shared_layers is 2: "                                                                                                                                                     },
+        {"{" GEMMA4 ", \"rope_scaling\": {\"factor\": 2}}",                                       CS_UNSUPPORTED, "rope_scaling beside"                                                    },
         {"{" GEMMA4 ", \"rope_parameters\": {\"sliding_attention\": {\"rope_theta\": 5}}}",
-         CS_INVALID,                                                                                              "rope_parameters.full_attention is missing"                            },
+         CS_INVALID,                                                                                              "rope_parameters.full_attention is missing"                              },
         {"{" GEMMA4 ", \"per_layer_config\": {\"5\": {\"hidden_size\": 4}}}",                     CS_UNSUPPORTED,
-         "per_layer_config.5.hidden_size is not supported"                                                                                                                               },
+         "per_layer_config.5.hidden_size is not supported"                                                                                                                                 },
         {"{" GEMMA4 ", \"per_layer_config\": {\"5\": {\"head_dim\": 4}}}",                        CS_UNSUPPORTED,
-         "per_layer_config gives layer 11 other heads"                                                                                                                                   },
+         "per_layer_config gives layer 11 other heads"                                                                                                                                     },
         {"{" GEMMA4 ", \"per_layer_config\": {\"30\": {}}}",                                      CS_INVALID,
-         "per_layer_config.30 is not an object of one of the layers 0 to 29"                                                                                                             },
+         "per_layer_config.30 is not an object of one of the layers 0 to 29"                                                                                                               },
         {"{\"model_type\": \"qwen2_vl_text\", \"rope_scaling\": {\"type\": \"mrope\", "
-         "\"mrope_section\": [1, 2, 3]}}",                                               CS_INVALID,     "rope_scaling.mrope_section must be three numbers whose sum is 64"     },
+         "\"mrope_section\": [1, 2, 3]}}",                                               CS_INVALID,     "rope_scaling.mrope_section must be three numbers whose sum is 64"       },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"mrope\"}}",                  CS_UNSUPPORTED,
-         "rope_type \"mrope\" is not supported in a model whose positions are one number"                                                                                                },
+         "rope_type \"mrope\" is not supported in a model whose positions are one number"                                                                                                  },
         {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
-         CS_UNSUPPORTED,                                                                                          "whose class takes default and longrope"                               },
+         CS_UNSUPPORTED,                                                                                          "whose class takes default and longrope"                                 },
         {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1], "
-         "\"long_factor\": [1]}}",                                                       CS_INVALID,     "rope_scaling.short_factor must be 48 numbers above 0"                 },
+         "\"long_factor\": [1]}}",                                                       CS_INVALID,     "rope_scaling.short_factor must be 48 numbers above 0"                   },
         {"{\"model_type\": \"llama\", \"attention_dropout\": 0.1}",                               CS_UNSUPPORTED,
-         "attention_dropout is 0.1: "                                                                                                                                                    },
+         "attention_dropout is 0.1: "                                                                                                                                                      },
         {"{\"model_type\": \"llama\", \"quantization_config\": {}}",                              CS_UNSUPPORTED,
-         "quantization_config"                                                                                                                                                           },
+         "quantization_config"                                                                                                                                                             },
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": 1}",                                CS_INVALID,
-         "use_sliding_window is 1; it must be true or false"                                                                                                                             },
+         "use_sliding_window is 1; it must be true or false"                                                                                                                               },
         {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"sliding_window\": -1}",
-         CS_INVALID,                                                                                              "sliding_window is -1; it must be a whole number from 0 to"            },
+         CS_INVALID,                                                                                              "sliding_window is -1; it must be a whole number from 0 to"              },
         {"{\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\"]}",                    CS_INVALID,
-         "layer_types does not list num_hidden_layers = 32 types"                                                                                                                        },
+         "layer_types does not list num_hidden_layers = 32 types"                                                                                                                          },
         {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
          "[\"chunked_attention\"]}",                                                     CS_UNSUPPORTED,
-         "layer_types[0] \"chunked_attention\" is not supported; full_attention and "
-         "sliding_attention are"                                                                                                                                                         },
+         "layer_types[0] \"chunked_attention\" is not supported; full_attention, "
+         "sliding_attention and linear_attention are"                                                                                                                                      },
         {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
-         "[\"sliding_attention\"]}",                                                     CS_INVALID,     "layer_types[0] is sliding_attention, but there is no window"          },
+         "[\"linear_attention\"]}",                                                      CS_UNSUPPORTED, "layer_types[0] is linear_attention: this family has no recurrent layers"},
+        {"{\"model_type\": \"qwen3_5_text\", \"linear_num_value_heads\": 3, "
+         "\"linear_num_key_heads\": 2}",                                                 CS_INVALID,     "linear_num_value_heads 3 is not a multiple of linear_num_key_heads 2"   },
+        {"{\"model_type\": \"qwen3_5_text\", \"linear_conv_kernel_dim\": 9}",                     CS_INVALID,
+         "linear_conv_kernel_dim"                                                                                                                                                          },
+        {"{\"model_type\": \"mixtral\", \"num_experts_per_tok\": 9}",                             CS_INVALID,
+         "num_experts_per_tok 9 is more than the 8 experts"                                                                                                                                },
+        {"{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.1}",                           CS_UNSUPPORTED,
+         "noise on the router's input is not supported"                                                                                                                                    },
+        {"{\"model_type\": \"qwen3_moe\", \"num_experts\": 1024}",                                CS_INVALID,     "num_experts"                                                            },
+        {"{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [0, -1]}",                         CS_INVALID,
+         "mlp_only_layers[1] is not the index of a layer"                                                                                                                                  },
+        {"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 1, \"layer_types\": "
+         "[\"sliding_attention\"]}",                                                     CS_INVALID,     "layer_types[0] is sliding_attention, but there is no window"            },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4}}",
-         CS_UNSUPPORTED,                                                                                          "rope_type \"dynamic\" is not supported: it depends on"                },
+         CS_UNSUPPORTED,                                                                                          "rope_type \"dynamic\" is not supported: it depends on"                  },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}",
-         CS_INVALID,                                                                                              "rope_scaling.factor is 0; it must be a number above 0"                },
+         CS_INVALID,                                                                                              "rope_scaling.factor is 0; it must be a number above 0"                  },
         {"{\"model_type\": \"llama\", \"rms_norm_eps\": 0}",                                      CS_INVALID,
-         "rms_norm_eps is 0; it must be a number above 0"                                                                                                                                },
+         "rms_norm_eps is 0; it must be a number above 0"                                                                                                                                  },
         {"{\"model_type\": \"llama\", \"num_attention_heads\": -4}",                              CS_INVALID,
-         "num_attention_heads is -4; it must be"                                                                                                                                         },
+         "num_attention_heads is -4; it must be"                                                                                                                                           },
         {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_type\": \"default\"}, "
-         "\"rope_scaling\": {\"rope_type\": \"ntk\"}}",                                  CS_UNSUPPORTED, "rope_scaling.rope_type \"ntk\" is not supported"                      },
+         "\"rope_scaling\": {\"rope_type\": \"ntk\"}}",                                  CS_UNSUPPORTED, "rope_scaling.rope_type \"ntk\" is not supported"                        },
         {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}",                           CS_UNSUPPORTED,
-         "partial_rotary_factor is 0.5: "                                                                                                                                                },
+         "partial_rotary_factor is 0.5: "                                                                                                                                                  },
         {"{\"model_type\": \"siglip\", \"vision_config\": {\"num_hidden_layers\": \"3\"}}",
-         CS_INVALID,                                                                                              "config.json: vision_config.num_hidden_layers is \"3\"; it must be"    },
+         CS_INVALID,                                                                                              "config.json: vision_config.num_hidden_layers is \"3\"; it must be"      },
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}",                 CS_INVALID,
-         "rope_scaling.factor is missing"                                                                                                                                                },
+         "rope_scaling.factor is missing"                                                                                                                                                  },
         {"{\"model_type\": \"llama\", \"rope_scaling\": 4}",                                      CS_INVALID,
-         "rope_scaling is 4; it must be an object"                                                                                                                                       },
+         "rope_scaling is 4; it must be an object"                                                                                                                                         },
         {"{\"model_type\": \"llama\", \"rope_theta\": 0}",                                        CS_INVALID,
-         "config.json: rope_theta is 0; it must be a number above 0"                                                                                                                     },
+         "config.json: rope_theta is 0; it must be a number above 0"                                                                                                                       },
         {"{\"model_type\": \"llama\", \"rope_parameters\": {\"full_attention\": {}}}",
-         CS_UNSUPPORTED,                                                                                          "rope_parameters.full_attention is {}: one rope for each kind of layer"},
-        {"{\"model_type\": \"siglip\"}",                                                          CS_INVALID,     "has no vision_config object"                                          },
+         CS_UNSUPPORTED,                                                                                          "rope_parameters.full_attention is {}: one rope for each kind of layer"  },
+        {"{\"model_type\": \"siglip\"}",                                                          CS_INVALID,     "has no vision_config object"                                            },
         {"{\"model_type\": \"siglip\", \"vision_config\": {\"model_type\": \"clip\"}}",
-         CS_UNSUPPORTED,                                                                                          "vision_config.model_type \"clip\" is not \"siglip_vision_model\""     },
+         CS_UNSUPPORTED,                                                                                          "vision_config.model_type \"clip\" is not \"siglip_vision_model\""       },
         {"{\"model_type\": \"siglip_vision_model\", \"patch_size\": 300}",                        CS_INVALID,
-         "patch_size 300 is larger than image_size 224"                                                                                                                                  },
+         "patch_size 300 is larger than image_size 224"                                                                                                                                    },
     };
 
     (void)state;
@@ -817,6 +870,7 @@ int main(void)
         cmocka_unit_test(frequencies_beyond_the_original_length_are_others),
         cmocka_unit_test(pairs_turn_by_time_height_and_width),
         cmocka_unit_test(queries_grow_with_their_position),
+        cmocka_unit_test(blocks_have_the_halves_that_the_config_says),
         cmocka_unit_test(projectors_have_their_shapes),
         cmocka_unit_test(fresh_values_and_names_follow_the_role),
     };

@@ -434,6 +434,31 @@ static void configs_must_fit_their_modules(void **state)
 }
 
 /* Numbers by hand: siglip H 48, ffn 96, patches 147; llama H 48, Q 48, K 24, ffn 80, V 199. */
+/* qwen3.5: H 48, Q 64, K 32, ffn 80; 4 heads of values of 5, 2 of keys of 6, 64 rows a chunk.
+ * qwen3-moe: 2 of 5 experts of 24. */
+static void flops_of_other_halves_equal_the_formulas(void **state)
+{
+    struct fixture f;
+    const int64_t attention = 2 * 100 * 48 * (2 * 64 + 2 * 32) + 4 * 64 * 5050;
+    const int64_t mlp = 2 * 100 * 48 * 3 * 80, conv = 2 * 12 + 20, value = 20;
+    const int64_t rule = 2 * 64 * (3 * 6 + 2 * 5) + 6 * 6 * 5 + 64 * 64 / 3;
+    (void)state;
+    open_graph(&f, &(struct cs_test_spec){.is_recurrent = true});
+    assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.1"), 100, 5050, 0) ==
+                attention + 2 * 100 * 48 * 64 + mlp);
+    assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.0"), 100, 0, 0) ==
+                2 * 100 * 48 * (conv + value + 2 * 4 + value) + 100 * 4 * rule + mlp);
+    assert_true(cs_layer_variant(layer_at(f.graph, "llm.layers.0")) !=
+                cs_layer_variant(layer_at(f.graph, "llm.layers.1")));
+    close_graph(&f);
+    open_graph(&f, &(struct cs_test_spec){.has_experts = true});
+    assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.1"), 100, 5050, 0) ==
+                attention + mlp);
+    assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.2"), 100, 5050, 0) ==
+                attention + 2 * 100 * 48 * (5 + 2 * 3 * 24));
+    close_graph(&f);
+}
+
 static void flops_and_bytes_equal_the_formulas(void **state)
 {
     struct fixture f;
@@ -519,6 +544,7 @@ int main(void)
         cmocka_unit_test(wrong_graphs_are_refused),
         cmocka_unit_test(configs_must_fit_their_modules),
         cmocka_unit_test(flops_and_bytes_equal_the_formulas),
+        cmocka_unit_test(flops_of_other_halves_equal_the_formulas),
         cmocka_unit_test(kept_elements_follow_recompute_and_freezing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,34 @@ static void layouts_of_other_families_equal_one_rank(void **state)
     layouts_equal_one_rank((struct cs_test_spec){.seed = 8, .llm_keys = CS_TEST_PHI3});
 }
 
+/* Recurrent blocks, and experts with their balancing loss, which knows the rows of the step. */
+static void other_halves_equal_one_rank(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "zb-h1"};
+    static const char *const rules[] = {"train:*", "train:* freeze:llm.layers.0",
+                                        "train:vision.projector"};
+    (void)state;
+    for (size_t i = 0; i < 2 * CS_ARRAY_LEN(rules); i++) {
+        struct cs_test_spec options = {.seed = 12,
+                                       .is_recurrent = i % 2 == 0,
+                                       .has_experts = i % 2 == 1,
+                                       .rules = rules[i / 2]};
+        struct outcome one, many;
+        run_job(&options, single, &one);
+        for (size_t k = 0; k < CS_ARRAY_LEN(schedules); k++)
+            for (options.llm_pp = 2; options.llm_pp <= 3; options.llm_pp++) {
+                options.schedule = schedules[k];
+                for (const char *const *level =
+                         (const char *const[]){"none", "selective", "full", NULL};
+                     *level; level++) {
+                    options.recompute = *level;
+                    run_job(&options, NULL, &many);
+                    assert_same(&one, &many);
+                }
+            }
+    }
+}
+
 static void frozen_layouts_equal_one_rank(void **state)
 {
     static const char *const rules[] = {
@@ -448,15 +476,15 @@ static void shared_ranks_equal_one_rank(void **state)
     }
 }
 
-/* Frobenius norms: |a - b| <= 1e-4 |b| after some steps of AdamW */
-static void assert_near(const float *a, const float *b, int64_t n, const char *name)
+/* Frobenius norms: |a - b| <= 1e-4 |b| after some steps of AdamW, `slack` times that */
+static void assert_near(const float *a, const float *b, int64_t n, const char *name, double slack)
 {
     double apart = 0.0, size = 0.0;
     for (int64_t i = 0; i < n; i++) {
         apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
         size += (double)b[i] * (double)b[i];
     }
-    if (!(sqrt(apart) <= 1e-4 * sqrt(size) + 1e-7))
+    if (!(sqrt(apart) <= slack * (1e-4 * sqrt(size) + 1e-7)))
         fail_msg("%s: %g apart, of %g", name, sqrt(apart), sqrt(size));
 }
 
@@ -464,22 +492,24 @@ static void assert_replicas_near(const struct cs_test_spec *options, const struc
                                  const struct outcome *many)
 {
     struct job job;
+    /* strong decays of recurrent layers are differences of large sums: rounding grows */
+    const double slack = options->is_recurrent ? 100 : 1;
     open_job(&job, options, NULL);
     for (int s = 0; s < N_STEPS; s++) {
-        if (!(fabs(one->loss[s] - many->loss[s]) <= 1e-5 * one->loss[s]) ||
-            !(fabs(one->norm[s] - many->norm[s]) <= 1e-5 * one->norm[s]))
+        if (!(fabs(one->loss[s] - many->loss[s]) <= slack * 1e-5 * one->loss[s]) ||
+            !(fabs(one->norm[s] - many->norm[s]) <= slack * 1e-5 * one->norm[s]))
             fail_msg("step %d: loss %.9g and %.9g, norm %.9g and %.9g", s, one->loss[s],
                      many->loss[s], one->norm[s], many->norm[s]);
         cs_test_step_free(&job.step[s]);
     }
     assert_int_equal(one->eval_samples, many->eval_samples);
     assert_int_equal(one->eval_exact, many->eval_exact);
-    assert_true(fabs(one->eval_loss - many->eval_loss) <= 1e-5 * one->eval_loss);
+    assert_true(fabs(one->eval_loss - many->eval_loss) <= slack * 1e-5 * one->eval_loss);
     for (int i = 0; i < job.made.graph->n_params; i++)
         if (job.made.graph->params[i].role != CS_PARAM_K_B) /* gradient 0 but for rounding: AdamW
                                                           makes steps of noise of it */
             assert_near(many->value[i], one->value[i], job.made.graph->params[i].count,
-                        job.made.graph->params[i].name);
+                        job.made.graph->params[i].name, slack);
     cs_test_planned_free(&job.made);
 }
 
@@ -494,22 +524,28 @@ static void replicas_agree_with_one_rank(void **state)
     static const struct {
         const char *rules, *schedule;
         int dp, vision, llm; /* llm 0: all on one rank */
-        bool is_tied;
+        bool is_tied, is_recurrent, has_experts;
     } rows[] = {
-        {"train:*",                        "1f1b",  2, 1, 0, true },
-        {"train:*",                        "1f1b",  4, 1, 0, false},
-        {"train:*",                        "1f1b",  2, 1, 2, true },
-        {"train:*",                        "zb-h1", 2, 2, 2, true },
-        {"train:* freeze:vision.encoder*", "1f1b",  2, 1, 1, false},
-        {"train:vision.projector",         "1f1b",  2, 1, 2, false},
-        {"train:* freeze:llm*",            "1f1b",  2, 2, 1, true },
-        {"train:llm.embed",                "1f1b",  2, 1, 2, true },
+        {"train:*",                        "1f1b",  2, 1, 0, true,  false, false},
+        {"train:*",                        "1f1b",  4, 1, 0, false, false, false},
+        {"train:*",                        "1f1b",  2, 1, 2, true,  false, false},
+        {"train:*",                        "zb-h1", 2, 2, 2, true,  false, false},
+        {"train:* freeze:vision.encoder*", "1f1b",  2, 1, 1, false, false, false},
+        {"train:vision.projector",         "1f1b",  2, 1, 2, false, false, false},
+        {"train:* freeze:llm*",            "1f1b",  2, 2, 1, true,  false, false},
+        {"train:llm.embed",                "1f1b",  2, 1, 2, true,  false, false},
+        {"train:*",                        "1f1b",  2, 1, 2, false, true,  false},
+        {"train:*",                        "1f1b",  2, 1, 2, false, false, true },
     };
 
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = {
-            .seed = 11, .slots = REPLICA_SLOTS, .is_tied = rows[i].is_tied, .rules = rows[i].rules};
+        struct cs_test_spec options = {.seed = 11,
+                                       .slots = REPLICA_SLOTS,
+                                       .is_tied = rows[i].is_tied,
+                                       .is_recurrent = rows[i].is_recurrent,
+                                       .has_experts = rows[i].has_experts,
+                                       .rules = rows[i].rules};
         struct outcome one, many;
         run_job(&options, single, &one);
         options.dp = rows[i].dp;
@@ -631,6 +667,7 @@ int main(void)
         cmocka_unit_test(tied_layouts_equal_one_rank),
         cmocka_unit_test(gpipe_layouts_equal_one_rank),
         cmocka_unit_test(layouts_of_other_families_equal_one_rank),
+        cmocka_unit_test(other_halves_equal_one_rank),
         cmocka_unit_test(frozen_layouts_equal_one_rank),
         cmocka_unit_test(other_schedules_equal_one_rank),
         cmocka_unit_test(recompute_changes_memory_only),

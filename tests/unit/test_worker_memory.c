@@ -131,6 +131,8 @@ static void a_full_step_takes_what_was_planned(void **state)
                                              .schedule = schedules[i / 3 % 3],
                                              .recompute = levels[i % 3],
                                              .is_tied = i % 2 == 0,
+                                             .is_recurrent = i % 5 == 1,
+                                             .has_experts = i % 5 == 2,
                                              .vision_pp = 2,
                                              .llm_pp = 2};
         struct job j;
@@ -192,6 +194,8 @@ static void planners_foresee_what_is_kept(void **state)
                                              .llm_layers = 6,
                                              .vision_layers = 4,
                                              .llm_width = 192,
+                                             .is_recurrent = i % 5 == 1,
+                                             .has_experts = i % 5 == 2,
                                              .vision_width = 96,
                                              .batch_samples = SLOTS};
         const struct cs_program *program;
@@ -224,6 +228,8 @@ static size_t bytes_of(const struct cs_keep_row *row, const struct cs_graph *gra
 {
     if (row->memory == CS_KEEP_SLOT)
         return 0;
+    if (row->memory == CS_KEEP_ONCE)
+        return aligned(4 * cs_keep_columns(cs_layer_arch(graph, layer), layer, row->columns));
     return aligned(rows * cs_keep_columns(cs_layer_arch(graph, layer), layer, row->columns) *
                    (row->memory == CS_KEEP_F32 ? 4 : element));
 }
@@ -280,11 +286,14 @@ static void layers_keep_the_arrays_of_the_table(void **state)
     static const char *const levels[] = {"none", "selective", "full"};
     int n_held = 0;
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rules) * 12; i++) {
+    for (size_t k = 0; k < CS_ARRAY_LEN(rules) * 36; k++) {
+        const size_t i = k / 3;
         const struct cs_test_spec options = {.rules = rules[i / 12],
                                              .llm_keys = i / 12 % 2 ? CS_TEST_GEMMA4 : NULL,
                                              .schedule = schedules[i / 6 % 2],
                                              .recompute = levels[i % 3],
+                                             .is_recurrent = k % 3 == 1,
+                                             .has_experts = k % 3 == 2,
                                              .llm_layers = 6,
                                              .vision_layers = 4,
                                              .vision_pp = 3,

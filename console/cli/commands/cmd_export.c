@@ -10,8 +10,6 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
-#include "core/base/hash.h"
-#include "core/base/philox.h"
 #include "core/base/say.h"
 #include "core/wire/job_state.h"
 #include "core/wire/line.h"
@@ -40,19 +38,6 @@ static enum cs_status read_document(const char *path, json_t **out, struct cs_er
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "reading %s", path);
 }
 
-static void fresh_values(const struct cs_module *module, uint64_t seed,
-                         const struct cs_param *param, float *out)
-{
-    float one = 1.0f - module->arch.norm_offset;
-    if (param->init == CS_INIT_NORMAL) {
-        cs_philox_fill_normal(seed, cs_fnv1a64(param->name, strlen(param->name)), 0, param->count,
-                              (double)module->arch.initializer_range, out);
-        return;
-    }
-    for (int64_t i = 0; i < param->count; i++)
-        out[i] = param->init == CS_INIT_ONE ? one : 0.0f;
-}
-
 static enum cs_status find_value(void *user, const struct cs_param *param, float *out,
                                  struct cs_err *err)
 {
@@ -61,7 +46,7 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
     if (param->is_trainable)
         return cs_ckpt_read(ex->ckpt, param, "master", out, err);
     if (strcmp(module->spec->init, "random") == 0) {
-        fresh_values(module, ex->spec->seed, param, out);
+        cs_param_fill_fresh(module, ex->spec->seed, param, out);
         return CS_OK;
     }
     struct cs_hfdir **dir = &ex->source[param->module];
@@ -71,10 +56,10 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
     if (!tensor)
         return cs_fail(err, CS_NOT_FOUND, "tensor %s is not in %s any more", param->tensor,
                        module->spec->dir);
-    if (tensor->count != param->count)
+    if (!cs_hfdir_fits(tensor, param->role, param->dim, param->n_dims))
         return cs_fail(err, CS_INVALID, "tensor %s in %s has another shape than the job had",
                        param->tensor, module->spec->dir);
-    return cs_st_read_f32(tensor, 0, param->count, out, err);
+    return cs_hfdir_read(tensor, param->role, param->dim, param->n_dims, out, err);
 }
 
 static void on_skip(void *user, int64_t step, const struct cs_err *why)

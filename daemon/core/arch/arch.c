@@ -133,6 +133,7 @@ enum cs_status cs_arch_read(const struct cs_config_source *source, struct cs_are
     CS_TRY(cs_attention_kinds(&config, family, arena, out, err));
     if (out->kind == CS_MODULE_ENCODER)
         CS_TRY(cs_front_blocks(&config, family, arena, out, err));
+    CS_TRY(cs_experts_read(&config, arena, out, err));
     return check_shape(&config, out, err);
 }
 
@@ -156,6 +157,14 @@ enum cs_mixer cs_arch_block_mixer(const struct cs_arch *arch, int32_t block)
 enum cs_ffn cs_arch_block_ffn(const struct cs_arch *arch, int32_t block)
 {
     return arch->block_ffn != NULL ? (enum cs_ffn)arch->block_ffn[block] : CS_FFN_DENSE;
+}
+
+int32_t cs_arch_expert_blocks(const struct cs_arch *arch)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < arch->n_layers; i++)
+        n += cs_arch_block_ffn(arch, i) == CS_FFN_EXPERTS;
+    return n;
 }
 
 int32_t cs_arch_item_rows(const struct cs_arch *arch)

@@ -14,7 +14,9 @@
 
 #include "core/arch/attention.h"
 #include "core/arch/chain.h"
+#include "core/arch/experts.h"
 #include "core/arch/front.h"
+#include "core/arch/recurrent.h"
 #include "core/base/arena.h"
 #include "core/base/status.h"
 #include "core/doc/findings.h"
@@ -35,9 +37,9 @@ enum cs_arch_act {
 };
 
 /* The halves of a block: where its rows meet, and what it does to every row by itself. */
-enum cs_mixer { CS_MIXER_ATTENTION, CS_MIXERS };
+enum cs_mixer { CS_MIXER_ATTENTION, CS_MIXER_DELTA, CS_MIXERS };
 
-enum cs_ffn { CS_FFN_DENSE, CS_FFNS };
+enum cs_ffn { CS_FFN_DENSE, CS_FFN_EXPERTS, CS_FFNS };
 
 /* RMS norms of queries and keys before they turn: of every head by itself, or of all of them. */
 enum cs_qk_norm { CS_QK_NORM_NONE, CS_QK_NORM_HEAD, CS_QK_NORM_WIDTH };
@@ -58,13 +60,16 @@ struct cs_arch {
     int32_t n_attentions;                         /* 0: nothing attends (a projector) */
     const uint8_t *block_attention; /* (n_layers) kind of every block; NULL: all are of kind 0 */
     const uint8_t *block_mixer, *block_ffn; /* (n_layers) enum cs_mixer, cs_ffn; NULL: all are 0 */
+    struct cs_recurrent recurrent;          /* of blocks of CS_MIXER_DELTA */
+    struct cs_experts experts;              /* of blocks of CS_FFN_EXPERTS */
     enum cs_norm_kind norm;
     float norm_eps, norm_offset; /* offset 1 for (1 + w) */
     enum cs_arch_act act;
     bool is_gated_mlp, has_qkv_bias, has_o_bias, has_mlp_bias, has_final_norm;
     enum cs_qk_norm qk_norm;
-    bool has_v_norm;     /* values of every head too, without a weight */
-    bool has_post_norms; /* a norm behind each half of a block, before it is added */
+    bool has_v_norm;      /* values of every head too, without a weight */
+    bool has_output_gate; /* q_proj has a gate behind every head: attention times its sigmoid */
+    bool has_post_norms;  /* a norm behind each half of a block, before it is added */
     bool
         has_layer_scalar; /* what leaves a block is multiplied with a number that is in the files */
     bool has_layer_scale; /* what a half of a block adds is multiplied with a vector */
@@ -99,7 +104,10 @@ struct cs_arch {
     X(EMBED) X(CLASS) X(PATCH_W) X(PATCH_B) X(POSITION) X(PRE_NORM_W) X(PRE_NORM_B)                \
     X(NORM1_W) X(NORM1_B) X(Q_W) X(Q_B) X(K_W) X(K_B) X(V_W) X(V_B) X(O_W) X(O_B)                  \
     X(Q_NORM_W) X(K_NORM_W)                                                                        \
+    X(MIX_QKV_W) X(MIX_Z_W) X(MIX_B_W) X(MIX_A_W) X(CONV_W) X(DT_BIAS) X(A_LOG) X(MIX_NORM_W)      \
+    X(MIX_OUT_W)                                                                                   \
     X(POST1_W) X(NORM2_W) X(NORM2_B) X(GATE_W) X(GATE_B) X(UP_W) X(UP_B) X(DOWN_W) X(DOWN_B)       \
+    X(ROUTER_W) X(EXPERT_GATE_W) X(EXPERT_UP_W) X(EXPERT_DOWN_W)                                   \
     X(POST2_W) X(LAYER_SCALAR) X(SCALE1) X(SCALE2)                                                 \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
     X(AFFINE_SHIFT) X(AFFINE_SCALE) X(PROJ_W) X(PROJ_B)                                            \
@@ -114,16 +122,16 @@ enum cs_param_role {
 /* clang-format on */
 const char *cs_param_role_name(enum cs_param_role role); /* "q_w" */
 
-/* Matrices that one product reads (q, k and v; gate and up) and their biases are a group: they lie
- * side by side in a rank's memory, and train together or not at all. A family that has one tensor for
- * all of them gives it the role of the first. */
+/* Matrices that one product reads (q, k and v; gate and up; those of all experts) and their biases are
+ * a group: they lie side by side in a rank's memory, and train together or not at all. A family that
+ * has one tensor for all of them gives it the role of the first. */
 struct cs_role_group {
     int group; /* 0: the tensor is read alone */
-    int order; /* in the group, 0 to CS_GROUP_MEMBERS - 1 */
+    int order; /* in the group: rising, not always by one */
 };
 
-enum { CS_GROUP_MEMBERS = 3 };
-struct cs_role_group cs_param_role_group(enum cs_param_role role);
+/* of the tensor `part` of a role */
+struct cs_role_group cs_param_role_group(enum cs_param_role role, int32_t part);
 
 /* Where in the module a tensor lives; order of the enum is dataflow order, but that a tap stands
  * right behind its block. */
@@ -139,10 +147,23 @@ enum cs_layer_kind {
 
 enum { CS_TENSOR_DIMS = 5 };
 
+/* Fresh values. */
+enum cs_init {
+    CS_INIT_NORMAL, /* N(0, initializer_range) */
+    CS_INIT_ZERO,
+    CS_INIT_ONE,
+    CS_INIT_FAN_IN, /* N(0, 1 / (3 columns)): the variance of PEFT's uniform values */
+    CS_INIT_DECAY   /* log of uniform in (0.01, 16): decays of recurrent layers */
+};
+
 /* A tensor of a module, by its family's table. */
 struct cs_tensor_info {
     const char *name; /* in the component's own directory: "model.layers.3.mlp.up_proj.weight" */
     const char *alt;  /* another spelling found in files ("vision_model." before it), or NULL */
+    /* The tensor of transformers' class that holds this one, from its element whole_at on: classes
+     * keep experts together that files have one by one. NULL: one of the same name. */
+    const char *whole;
+    int64_t whole_at;
     enum cs_param_role role;
     int32_t part; /* among the layer's tensors of that role */
     enum cs_layer_kind layer_kind;
@@ -152,12 +173,7 @@ struct cs_tensor_info {
     bool is_decayed; /* weight decay applies: not a bias, not a norm */
     bool is_fixed;   /* a constant of the model: no rule makes it train */
 
-    enum {
-        CS_INIT_NORMAL,
-        CS_INIT_ZERO,
-        CS_INIT_ONE,
-        CS_INIT_FAN_IN /* N(0, 1 / (3 columns)): the variance of PEFT's uniform values */
-    } init;            /* fresh values; normal: N(0, initializer_range) */
+    enum cs_init init;
 };
 
 /* A config.json, or the part of one that is a model of its own: where it stands, for messages. */
@@ -225,5 +241,6 @@ int32_t cs_arch_inner_rows(const struct cs_arch *arch);
 int32_t cs_arch_block_attention(const struct cs_arch *arch, int32_t block);
 enum cs_mixer cs_arch_block_mixer(const struct cs_arch *arch, int32_t block);
 enum cs_ffn cs_arch_block_ffn(const struct cs_arch *arch, int32_t block);
+int32_t cs_arch_expert_blocks(const struct cs_arch *arch); /* how many have experts */
 
 #endif

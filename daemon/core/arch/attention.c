@@ -12,13 +12,14 @@
 /* transformers' names of layer_types, and what each does to the rule of the model */
 static const struct layer_type {
     const char *name;
-    bool has_window;
+    bool has_window, is_recurrent;
 } layer_types[] = {
-    {"full_attention",    false},
-    {"sliding_attention", true },
+    {"full_attention",    false, false},
+    {"sliding_attention", true,  false},
+    {"linear_attention",  false, true },
 };
 
-enum { FULL, SLIDING, N_TYPES = CS_ARRAY_LEN(layer_types) };
+enum { FULL, SLIDING, RECURRENT, N_TYPES = CS_ARRAY_LEN(layer_types) };
 
 _Static_assert((int)N_TYPES <= (int)CS_ATTENTIONS, "a kind for each type");
 
@@ -54,8 +55,8 @@ static enum cs_status type_named(const struct reader *r, const json_t *name, siz
             return CS_OK;
         }
     return cs_fail(r->err, CS_UNSUPPORTED,
-                   "%slayer_types[%zu] \"%.64s\" is not supported; full_attention and "
-                   "sliding_attention are",
+                   "%slayer_types[%zu] \"%.64s\" is not supported; full_attention, "
+                   "sliding_attention and linear_attention are",
                    cs_model_at(r->config, at), index, text != NULL ? text : "(not a string)");
 }
 
@@ -111,6 +112,35 @@ static enum cs_status types_listed(struct reader *r)
     return CS_OK;
 }
 
+/* What Qwen3_5TextConfig does: layer_types, or every so many blocks attend. */
+static enum cs_status types_recurrent(struct reader *r)
+{
+    const json_t *list = cs_doc_get(r->config->json, "layer_types", NULL);
+    if (list != NULL)
+        return read_types(r, list);
+    const int32_t every = count_of(r, "full_attention_interval", r->family->pattern);
+    for (int32_t i = 0; i < r->arch->n_layers; i++)
+        r->type[i] = (i + 1) % every == 0 ? FULL : RECURRENT;
+    return CS_OK;
+}
+
+static enum cs_status check_recurrent(const struct reader *r)
+{
+    char at[512];
+    const struct cs_recurrent *own = &r->arch->recurrent;
+    cs_model_at(r->config, at);
+    for (int32_t i = 0; own->n_heads == 0 && i < r->arch->n_layers; i++)
+        if (layer_types[r->type[i]].is_recurrent)
+            return cs_fail(r->err, CS_UNSUPPORTED,
+                           "%slayer_types[%d] is %s: this family has no recurrent layers", at, i,
+                           layer_types[r->type[i]].name);
+    if (own->n_heads > 0 && own->n_heads % own->n_key_heads != 0)
+        return cs_fail(r->err, CS_INVALID,
+                       "%slinear_num_value_heads %d is not a multiple of linear_num_key_heads %d",
+                       at, own->n_heads, own->n_key_heads);
+    return CS_OK;
+}
+
 static enum cs_status find_types(struct reader *r)
 {
     char at[512];
@@ -119,7 +149,11 @@ static enum cs_status find_types(struct reader *r)
         CS_TRY(types_above(r));
     if (windows == CS_WINDOWS_TYPES)
         CS_TRY(types_listed(r));
-    if (windows == CS_WINDOWS_ALL) {
+    if (windows == CS_WINDOWS_RECURRENT)
+        CS_TRY(types_recurrent(r));
+    CS_TRY(check_recurrent(r));
+    const bool is_used = json_is_true(cs_doc_get(r->config->json, "use_sliding_window", NULL));
+    if (windows == CS_WINDOWS_ALL || (windows == CS_WINDOWS_ALL_USED && is_used)) {
         r->window = count_of(r, "sliding_window", r->family->window);
         memset(r->type, r->window > 0 ? SLIDING : FULL, (size_t)r->arch->n_layers);
     }
@@ -250,6 +284,7 @@ enum cs_status cs_attention_kinds(const struct cs_config_source *config,
     struct reader r = {config, family, arena, arch, err, 0, NULL};
     struct cs_attention base = arch->attention[0];
     uint8_t *block = CS_NEW_ARRAY(arena, uint8_t, arch->n_layers);
+    uint8_t *mixer = CS_NEW_ARRAY(arena, uint8_t, arch->n_layers);
     r.type = CS_NEW_ARRAY(arena, uint8_t, arch->n_layers); /* 0: full */
     base.rule.kind = arch->kind == CS_MODULE_LLM ? CS_MASK_CAUSAL : CS_MASK_FULL;
     CS_TRY(find_types(&r));
@@ -257,6 +292,9 @@ enum cs_status cs_attention_kinds(const struct cs_config_source *config,
     arch->n_attentions = 0;
     for (int32_t i = 0; i < arch->n_layers; i++) {
         int *kind = &kind_of[r.type[i]];
+        mixer[i] = layer_types[r.type[i]].is_recurrent ? CS_MIXER_DELTA : CS_MIXER_ATTENTION;
+        if (layer_types[r.type[i]].is_recurrent)
+            continue;
         if (*kind < 0) {
             *kind = arch->n_attentions++;
             arch->attention[*kind] = base;
@@ -265,7 +303,10 @@ enum cs_status cs_attention_kinds(const struct cs_config_source *config,
         }
         block[i] = (uint8_t)*kind;
     }
+    if (arch->n_attentions == 0) /* nothing attends: documents are told by a mask all the same */
+        arch->attention[arch->n_attentions++] = base;
     arch->block_attention = block;
+    arch->block_mixer = mixer;
     return CS_OK;
 }
 

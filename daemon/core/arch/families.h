@@ -19,6 +19,15 @@ enum cs_dim {
     CS_DIM_KN,   /* what one norm of q, of k is over: a head, or all of them */
     CS_DIM_QKV,  /* q, k and v of all heads */
     CS_DIM_FFN2, /* gate and up */
+    CS_DIM_QGD,  /* QD, and as many for gates where there are */
+    CS_DIM_CONV,
+    CS_DIM_VALUES,
+    CS_DIM_MIX_HEADS,
+    CS_DIM_VALUE, /* of recurrent blocks: channels of the convolution, values of all heads, heads, of one */
+    CS_DIM_TAPS,
+    CS_DIM_EXPERTS,
+    CS_DIM_EXPERT,
+    CS_DIM_EXPERT2, /* experts, the inner width of one, twice that */
     CS_DIM_ONE,
     CS_DIM_VOCAB,
     CS_DIM_POSITIONS, /* rows of the table of positions, that of a class row with them */
@@ -51,6 +60,13 @@ enum cs_tensor_if {
     CS_IF_UNTIED,
     CS_IF_LINEAR,      /* the chain has the matrix `part` */
     CS_IF_LINEAR_BIAS, /* and biases */
+    CS_IF_ATTENTION,   /* blocks of these halves; biases and norms of them too */
+    CS_IF_ATTENTION_QKV_BIAS,
+    CS_IF_ATTENTION_O_BIAS,
+    CS_IF_ATTENTION_QK_NORM,
+    CS_IF_DELTA,
+    CS_IF_DENSE,
+    CS_IF_EXPERTS,
     CS_IFS
 };
 
@@ -63,14 +79,20 @@ struct cs_tensor_row {
     enum cs_tensor_if condition;
     int32_t part; /* of several tensors of that role in a layer */
     bool is_fixed;
+    bool
+        is_per_expert; /* one for each: the name holds a second %d, the expert, which is the part */
+    const char
+        *whole; /* as in cs_tensor_info, with one %d; of experts in the order of their group */
 };
 
 /* Which blocks look back through a window only. */
 enum cs_windows {
-    CS_WINDOWS_NONE,  /* none; the class knows no such key */
-    CS_WINDOWS_ALL,   /* all, where sliding_window is a number */
-    CS_WINDOWS_ABOVE, /* use_sliding_window: layer_types, or blocks from max_window_layers on */
-    CS_WINDOWS_TYPES, /* layer_types, or all but every so many */
+    CS_WINDOWS_NONE,      /* none; the class knows no such key */
+    CS_WINDOWS_ALL,       /* all, where sliding_window is a number */
+    CS_WINDOWS_ALL_USED,  /* the same where use_sliding_window is true */
+    CS_WINDOWS_ABOVE,     /* use_sliding_window: layer_types, or blocks from max_window_layers on */
+    CS_WINDOWS_TYPES,     /* layer_types, or all but every so many */
+    CS_WINDOWS_RECURRENT, /* none: layer_types, or every so many attend (full_attention_interval) */
 };
 
 /* Rotation as a class reads it. */
@@ -79,6 +101,7 @@ struct cs_rope_rules {
     double local_theta;    /* of those with one; 0: one rope for all */
     const char *local_key; /* where that one may stand too, or NULL */
     bool is_partial;       /* the class can turn a part of a head */
+    double share;          /* default of that part; 0: all of it */
     bool is_longrope;      /* the class takes no other kind, and has old names for it */
     bool is_new;           /* the class reads nothing that version 4 wrote */
     int32_t original_positions; /* default of a key that the class has beside; 0: it has none */
@@ -126,7 +149,7 @@ struct cs_family_set {
 };
 
 extern const struct cs_family_set cs_families_vision, cs_families_grid, cs_families_audio,
-    cs_families_llm, cs_families_gemma;
+    cs_families_llm, cs_families_gemma, cs_families_mixed;
 
 const struct cs_family *cs_family_at(int i);                         /* NULL: behind the last */
 const struct cs_family *cs_family_named(const char *model_type);     /* NULL: no such type */
@@ -140,6 +163,9 @@ enum cs_status cs_front_finish(const struct cs_config_source *config,
 /* after cs_attention_kinds: which rows see each other in which blocks, which blocks have taps */
 enum cs_status cs_front_blocks(const struct cs_config_source *config,
                                const struct cs_family *family, struct cs_arena *arena,
+                               struct cs_arch *arch, struct cs_err *err) CS_NODISCARD;
+/* experts.c: which blocks have experts, where the keys have set how many there are */
+enum cs_status cs_experts_read(const struct cs_config_source *config, struct cs_arena *arena,
                                struct cs_arch *arch, struct cs_err *err) CS_NODISCARD;
 /* rope.c: what the config says of the rotation of layers of that type ("full_attention",
  * "sliding_attention"), into attention->rope */

@@ -52,10 +52,13 @@ enum {
 /* clang-format off */
 /* one of several tensors of its role in a layer; the only one */
 #define P(role, part, kind, name, cond, ...) \
-    {CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, part, false}
+    {CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, part, false, false, NULL}
+/* one for every expert of a block; whole: the tensor of the class that holds them all */
+#define E(role, name, whole, ...) \
+    {CS_PARAM_##role, CS_LAYER_BLOCK, name, {__VA_ARGS__}, CS_IF_EXPERTS, 0, false, true, whole}
 /* no weight: nothing makes it train */
 #define FIXED(role, kind, name, cond, ...) \
-    {CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, 0, true}
+    {CS_PARAM_##role, CS_LAYER_##kind, name, {__VA_ARGS__}, CS_IF_##cond, 0, true, false, NULL}
 #define T(role, kind, name, cond, ...) P(role, 0, kind, name, cond, __VA_ARGS__)
 /* clang-format on */
 

@@ -233,7 +233,8 @@ static enum cs_status read_part(const struct reader *r, int32_t head_dim, struct
     const json_t *value = cs_doc_get(r->rope, "partial_rotary_factor", NULL);
     if (value == NULL)
         value = cs_doc_get(r->config->json, "partial_rotary_factor", NULL);
-    const double part = value != NULL ? json_number_value(value) : 1;
+    const double unsaid = r->rules->share > 0 ? r->rules->share : 1;
+    const double part = value != NULL ? json_number_value(value) : unsaid;
     out->dims = head_dim;
     out->share = part;
     if (out->kind == CS_ROPE_PROPORTIONAL || !(part < 1))
@@ -259,12 +260,14 @@ static enum cs_status read_sections(const struct reader *r, struct cs_rope *out)
     for (size_t i = 0; list != NULL && i < 3; i++)
         out->section[i] = (int32_t)json_integer_value(json_array_get(list, i));
     const int64_t sum = (int64_t)out->section[0] + out->section[1] + out->section[2];
+    const bool is_free = out->axes == CS_ROPE_INTERLEAVED; /* what no section takes is of time */
     if ((list != NULL && json_array_size(list) != 3) || out->section[0] < 0 ||
-        out->section[1] < 0 || out->section[2] < 0 || sum != out->dims / 2)
+        out->section[1] < 0 || out->section[2] < 0 || (!is_free && sum != out->dims / 2))
         return cs_fail(r->err, CS_INVALID,
                        "%s%s.mrope_section must be three numbers whose sum is %d, the pairs of a "
-                       "head",
-                       cs_model_at(r->config, at), r->name, out->dims / 2);
+                       "head%s",
+                       cs_model_at(r->config, at), r->name, out->dims / 2,
+                       is_free ? " (or another one, where they are interleaved)" : "");
     return CS_OK;
 }
 

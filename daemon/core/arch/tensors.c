@@ -6,34 +6,46 @@
 const char *cs_param_role_name(enum cs_param_role role)
 {
     static const char *const names[] = {
-        "embed",        "class",   "patch_w", "patch_b",   "position", "pre_norm_w",
-        "pre_norm_b",   "norm1_w", "norm1_b", "q_w",       "q_b",      "k_w",
-        "k_b",          "v_w",     "v_b",     "o_w",       "o_b",      "q_norm_w",
-        "k_norm_w",     "post1_w", "norm2_w", "norm2_b",   "gate_w",   "gate_b",
-        "up_w",         "up_b",    "down_w",  "down_b",    "post2_w",  "layer_scalar",
-        "scale1",       "scale2",  "norm_w",  "norm_b",    "head_w",   "affine_shift",
-        "affine_scale", "proj_w",  "proj_b",  "adapter_a", "adapter_b"};
+        "embed",         "class",      "patch_w",      "patch_b",       "position",
+        "pre_norm_w",    "pre_norm_b", "norm1_w",      "norm1_b",       "q_w",
+        "q_b",           "k_w",        "k_b",          "v_w",           "v_b",
+        "o_w",           "o_b",        "q_norm_w",     "k_norm_w",      "mix_qkv_w",
+        "mix_z_w",       "mix_b_w",    "mix_a_w",      "conv_w",        "dt_bias",
+        "a_log",         "mix_norm_w", "mix_out_w",    "post1_w",       "norm2_w",
+        "norm2_b",       "gate_w",     "gate_b",       "up_w",          "up_b",
+        "down_w",        "down_b",     "router_w",     "expert_gate_w", "expert_up_w",
+        "expert_down_w", "post2_w",    "layer_scalar", "scale1",        "scale2",
+        "norm_w",        "norm_b",     "head_w",       "affine_shift",  "affine_scale",
+        "proj_w",        "proj_b",     "adapter_a",    "adapter_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
 }
 
-struct cs_role_group cs_param_role_group(enum cs_param_role role)
+struct cs_role_group cs_param_role_group(enum cs_param_role role, int32_t part)
 {
     static const struct cs_role_group groups[CS_PARAM_ROLE_COUNT] = {
         [CS_PARAM_Q_W] = {1, 0},
           [CS_PARAM_K_W] = {1, 1},
-          [CS_PARAM_V_W] = {1, 2},
-        [CS_PARAM_Q_B] = {2, 0},
-          [CS_PARAM_K_B] = {2, 1},
+        [CS_PARAM_V_W] = {1, 2},
+          [CS_PARAM_Q_B] = {2, 0},
+        [CS_PARAM_K_B] = {2, 1},
           [CS_PARAM_V_B] = {2, 2},
         [CS_PARAM_GATE_W] = {3, 0},
           [CS_PARAM_UP_W] = {3, 1},
-          [CS_PARAM_GATE_B] = {4, 0},
-        [CS_PARAM_UP_B] = {4, 1},
+        [CS_PARAM_GATE_B] = {4, 0},
+          [CS_PARAM_UP_B] = {4, 1},
+        [CS_PARAM_MIX_QKV_W] = {5, 0},
+          [CS_PARAM_MIX_Z_W] = {5, 1},
+        [CS_PARAM_MIX_B_W] = {5, 2},
+          [CS_PARAM_MIX_A_W] = {5, 3},
+        [CS_PARAM_EXPERT_GATE_W] = {6, 0},
+          [CS_PARAM_EXPERT_UP_W] = {6, 1},
+        [CS_PARAM_EXPERT_DOWN_W] = {7, 0},
     };
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
-    return groups[role];
+    const struct cs_role_group of_first = groups[role];
+    return (struct cs_role_group){of_first.group, of_first.order + 2 * part};
 }
 
 static const struct cs_chain *chain_of(const struct cs_arch *arch, const struct cs_tensor_row *row)
@@ -46,10 +58,13 @@ static int32_t n_linears(const struct cs_chain *chain)
     return cs_chain_at(chain, chain->n).n_linears;
 }
 
+/* attention: of the block whose row it is; block: 0 elsewhere */
 static bool holds(const struct cs_arch *arch, const struct cs_attention *attention,
-                  const struct cs_tensor_row *row)
+                  const struct cs_tensor_row *row, int32_t block)
 {
     const bool has_linear = row->part < n_linears(chain_of(arch, row));
+    const bool attends = cs_arch_block_mixer(arch, block) == CS_MIXER_ATTENTION;
+    const bool is_dense = cs_arch_block_ffn(arch, block) == CS_FFN_DENSE;
     const bool values[CS_IFS] = {
         [CS_IF_ALWAYS] = true,
         [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
@@ -68,6 +83,13 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
         [CS_IF_UNTIED] = !arch->is_tied,
         [CS_IF_LINEAR] = has_linear,
         [CS_IF_LINEAR_BIAS] = has_linear && arch->has_mlp_bias,
+        [CS_IF_ATTENTION] = attends,
+        [CS_IF_ATTENTION_QKV_BIAS] = attends && arch->has_qkv_bias,
+        [CS_IF_ATTENTION_O_BIAS] = attends && arch->has_o_bias,
+        [CS_IF_ATTENTION_QK_NORM] = attends && arch->qk_norm != CS_QK_NORM_NONE,
+        [CS_IF_DELTA] = !attends,
+        [CS_IF_DENSE] = is_dense,
+        [CS_IF_EXPERTS] = !is_dense,
     };
     return values[row->condition];
 }
@@ -108,6 +130,15 @@ static int64_t dim_of(const struct cs_arch *arch, const struct cs_attention *att
         [CS_DIM_ONE] = 1,
         [CS_DIM_QN] = is_wide ? cs_attention_q_width(attention) : attention->head_dim,
         [CS_DIM_KN] = is_wide ? cs_attention_kv_width(attention) : attention->head_dim,
+        [CS_DIM_QGD] = (arch->has_output_gate ? 2 : 1) * cs_attention_q_width(attention),
+        [CS_DIM_CONV] = cs_recurrent_conv_width(&arch->recurrent),
+        [CS_DIM_VALUES] = cs_recurrent_value_width(&arch->recurrent),
+        [CS_DIM_MIX_HEADS] = arch->recurrent.n_heads,
+        [CS_DIM_VALUE] = arch->recurrent.value_dim,
+        [CS_DIM_TAPS] = arch->recurrent.taps,
+        [CS_DIM_EXPERTS] = arch->experts.n,
+        [CS_DIM_EXPERT] = arch->experts.width,
+        [CS_DIM_EXPERT2] = 2 * (int64_t)arch->experts.width,
         [CS_DIM_VOCAB] = arch->vocab,
         [CS_DIM_POSITIONS] = (int64_t)arch->front.position_rows + arch->front.has_class,
         [CS_DIM_CHANNELS] = arch->channels,
@@ -129,13 +160,44 @@ static bool is_norm_weight(enum cs_param_role role)
            role == CS_PARAM_POST2_W || role == CS_PARAM_PRE_NORM_W;
 }
 
-/* The pattern's %d replaced by hand: a format string must be a literal. */
-static char *tensor_name(struct cs_arena *arena, const char *pattern, int32_t layer)
+/* The pattern's first %d replaced by hand: a format string must be a literal. */
+static const char *tensor_name(struct cs_arena *arena, const char *pattern, int32_t number)
 {
     const char *mark = strstr(pattern, "%d");
     if (mark == NULL)
         return cs_arena_strdup(arena, pattern);
-    return cs_arena_printf(arena, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 2);
+    return cs_arena_printf(arena, "%.*s%d%s", (int)(mark - pattern), pattern, number, mark + 2);
+}
+
+/* Elements before it in what transformers keeps together: gate and up of an expert are neighbours. */
+static int64_t place_in_whole(const struct cs_tensor_info *info, int64_t count)
+{
+    const bool is_pair = info->role == CS_PARAM_EXPERT_GATE_W || info->role == CS_PARAM_EXPERT_UP_W;
+    return ((is_pair ? 2 : 1) * info->part + (info->role == CS_PARAM_EXPERT_UP_W)) * count;
+}
+
+static void fill_whole(const struct cs_tensor_row *row, int32_t layer, struct cs_arena *arena,
+                       struct cs_tensor_info *out)
+{
+    int64_t count = 1;
+    for (int32_t d = 0; d < out->n_dims; d++)
+        count *= out->dim[d];
+    if (row->whole == NULL)
+        return;
+    out->whole = tensor_name(arena, row->whole, layer);
+    out->whole_at = row->is_per_expert ? place_in_whole(out, count) : 0;
+}
+
+static enum cs_init init_of(const struct cs_arch *arch, enum cs_param_role role, int32_t n_dims)
+{
+    if (role == CS_PARAM_A_LOG)
+        return CS_INIT_DECAY;
+    if (role == CS_PARAM_DT_BIAS || role == CS_PARAM_MIX_NORM_W || role == CS_PARAM_LAYER_SCALAR ||
+        role == CS_PARAM_AFFINE_SCALE)
+        return CS_INIT_ONE;
+    if (is_norm_weight(role))
+        return arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;
+    return n_dims > 1 ? CS_INIT_NORMAL : CS_INIT_ZERO;
 }
 
 static const struct cs_attention *attention_of(const struct cs_arch *arch,
@@ -146,18 +208,20 @@ static const struct cs_attention *attention_of(const struct cs_arch *arch,
 }
 
 static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table,
-                 const struct cs_tensor_row *row, int32_t layer, struct cs_arena *arena,
-                 struct cs_tensor_info *out)
+                 const struct cs_tensor_row *row, int32_t layer, int32_t part,
+                 struct cs_arena *arena, struct cs_tensor_info *out)
 {
     const struct cs_attention *attention = attention_of(arch, row, layer);
     *out = (struct cs_tensor_info){
         .name = tensor_name(arena, row->name, layer),
         .role = row->role,
-        .part = row->part,
+        .part = row->part + part,
         .layer_kind = row->layer_kind,
         .layer = layer,
         .is_fixed = row->is_fixed,
     };
+    if (row->is_per_expert)
+        out->name = tensor_name(arena, out->name, part);
     if (table->alt_prefix != NULL)
         out->alt = cs_arena_printf(arena, "%s%s", table->alt_prefix, out->name);
     while (out->n_dims < CS_TENSOR_DIMS && row->dim[out->n_dims] != CS_DIM_NONE) {
@@ -165,14 +229,8 @@ static void fill(const struct cs_arch *arch, const struct cs_tensor_table *table
         out->n_dims++;
     }
     out->is_decayed = out->n_dims > 1;
-    if (row->role == CS_PARAM_LAYER_SCALAR)
-        out->init = CS_INIT_ONE;
-    else if (is_norm_weight(row->role))
-        out->init = arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;
-    else if (row->role == CS_PARAM_AFFINE_SCALE)
-        out->init = CS_INIT_ONE;
-    else
-        out->init = out->n_dims > 1 ? CS_INIT_NORMAL : CS_INIT_ZERO;
+    out->init = init_of(arch, row->role, out->n_dims);
+    fill_whole(row, layer, arena, out);
 }
 
 struct listing {
@@ -188,8 +246,12 @@ static void list(struct listing *l, enum cs_layer_kind kind, int32_t layer)
 {
     for (int i = 0; i < l->table->n_rows; i++) {
         const struct cs_tensor_row *row = &l->table->rows[i];
-        if (row->layer_kind == kind && holds(l->arch, attention_of(l->arch, row, layer), row))
-            fill(l->arch, l->table, row, layer, l->arena, &l->infos[l->n++]);
+        const int32_t parts = row->is_per_expert ? l->arch->experts.n : 1;
+        if (row->layer_kind != kind || !holds(l->arch, attention_of(l->arch, row, layer), row,
+                                              kind == CS_LAYER_BLOCK ? layer : 0))
+            continue;
+        for (int32_t part = 0; part < parts; part++)
+            fill(l->arch, l->table, row, layer, part, l->arena, &l->infos[l->n++]);
     }
 }
 
@@ -197,7 +259,8 @@ int cs_arch_tensors(const struct cs_arch *arch, struct cs_arena *arena, struct c
 {
     struct listing l = {.arch = arch, .table = cs_family_tensors(arch->family), .arena = arena};
     CS_ASSERT(l.table != NULL);
-    const int64_t room = (int64_t)l.table->n_rows * (arch->n_layers + arch->n_taps + 1);
+    const int64_t most = arch->experts.n > 0 ? arch->experts.n : 1;
+    const int64_t room = most * l.table->n_rows * (arch->n_layers + arch->n_taps + 1);
     l.infos = CS_NEW_ARRAY(arena, struct cs_tensor_info, room);
     list(&l, CS_LAYER_EMBED, 0);
     for (int32_t block = 0, tap = 0; arch->kind != CS_MODULE_PROJECTOR && block < arch->n_layers;

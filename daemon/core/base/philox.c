@@ -75,3 +75,9 @@ void cs_philox_fill_normal(uint64_t seed, uint64_t name_hash, uint64_t first, in
         out[i] = (float)(std * normal[index % 2]);
     }
 }
+
+void cs_philox_fill_decay(uint64_t seed, uint64_t name_hash, int64_t n, float *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)log(0.01 + 15.99 * cs_philox_uniform(seed, name_hash, (uint64_t)i));
+}

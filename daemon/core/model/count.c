@@ -47,6 +47,15 @@ int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_laye
                                 : graph->modules[layer->module].first_attention + layer->attention;
 }
 
+int32_t cs_layer_variant(const struct cs_layer *layer)
+{
+    const int32_t mixer = layer->attention > 0 ? layer->attention : 0;
+    return layer->kind != CS_LAYER_BLOCK
+               ? 0
+               : mixer + CS_ATTENTIONS *
+                             ((int32_t)layer->mixer + (int32_t)CS_MIXERS * (int32_t)layer->ffn);
+}
+
 /* a row of the table of halves: FLOPs of `tokens` rows that see each other in `pairs` pairs */
 typedef int64_t half_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
                            int64_t pairs);
@@ -54,8 +63,19 @@ typedef int64_t half_flops(const struct cs_arch *arch, const struct sizes *s, in
 static int64_t attention_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
                                int64_t pairs)
 {
-    (void)arch;
-    return 2 * tokens * s->h * (s->made + s->q) + 4 * s->q * pairs;
+    const int64_t gate = arch->has_output_gate ? s->q : 0;
+    return 2 * tokens * s->h * (s->made + s->q + gate) + 4 * s->q * pairs;
+}
+
+static int64_t delta_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                           int64_t pairs)
+{
+    const struct cs_recurrent *r = &arch->recurrent;
+    const int64_t c = CS_RECURRENT_CHUNK, k = r->key_dim, v = r->value_dim;
+    const int64_t outer = cs_recurrent_product_width(r) + cs_recurrent_value_width(r);
+    const int64_t rule = 2 * c * (3 * k + 2 * v) + 6 * k * v + c * c / 3;
+    (void)pairs;
+    return 2 * tokens * s->h * outer + tokens * r->n_heads * rule;
 }
 
 static int64_t dense_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
@@ -65,8 +85,18 @@ static int64_t dense_flops(const struct cs_arch *arch, const struct sizes *s, in
     return 2 * tokens * s->h * (arch->is_gated_mlp ? 3 : 2) * s->f;
 }
 
-static half_flops *const mixers[CS_MIXERS] = {[CS_MIXER_ATTENTION] = attention_flops};
-static half_flops *const ffns[CS_FFNS] = {[CS_FFN_DENSE] = dense_flops};
+static int64_t experts_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                             int64_t pairs)
+{
+    const struct cs_experts *e = &arch->experts;
+    (void)pairs;
+    return 2 * tokens * s->h * (e->n + (int64_t)e->top_k * 3 * e->width);
+}
+
+static half_flops *const mixers[CS_MIXERS] = {
+    [CS_MIXER_ATTENTION] = attention_flops, [CS_MIXER_DELTA] = delta_flops};
+static half_flops *const ffns[CS_FFNS] = {
+    [CS_FFN_DENSE] = dense_flops, [CS_FFN_EXPERTS] = experts_flops};
 
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows)

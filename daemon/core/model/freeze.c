@@ -93,12 +93,13 @@ static enum cs_status check_groups(const struct cs_graph *graph, struct cs_err *
 {
     for (int i = 0; i < graph->n_params; i++) {
         const struct cs_param *a = &graph->params[i];
-        const int group = cs_param_role_group(a->role).group;
+        const int group = cs_param_role_group(a->role, a->part).group;
         for (int k = i + 1; group > 0 && k < graph->n_params; k++) {
             const struct cs_param *b = &graph->params[k];
             if (b->layer != a->layer)
                 break;
-            if (cs_param_role_group(b->role).group == group && a->is_trainable != b->is_trainable)
+            if (cs_param_role_group(b->role, b->part).group == group &&
+                a->is_trainable != b->is_trainable)
                 return cs_fail(err, CS_INVALID,
                                "model.rules train %s and not %s; one product reads both, so train "
                                "or freeze them together",

@@ -299,6 +299,8 @@ static void add_param(struct builder *b, struct cs_layer *layer, const struct cs
         .name = cs_arena_printf(b->arena, "%s/%s", graph->modules[layer->module].name, info->name),
         .tensor = info->name,
         .alt = info->alt,
+        .whole = info->whole,
+        .whole_at = info->whole_at,
         .role = info->role,
         .part = info->part,
         .module = layer->module,

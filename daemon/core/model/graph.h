@@ -16,6 +16,8 @@ struct cs_param {
     const char *name;   /* global: "<module>/<tensor name>" */
     const char *tensor; /* name in the component's directory */
     const char *alt;    /* as in cs_tensor_info, or NULL */
+    const char *whole;  /* as there, with whole_at */
+    int64_t whole_at;
     enum cs_param_role role;
     int32_t part;          /* of several tensors of that role in the layer: 0 to n - 1 */
     int32_t module, layer; /* indices in the graph */
@@ -138,8 +140,13 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
  * multiply-add is two, and only matrix products count (T tokens, H width, Q = heads * head_dim,
  * K = kv heads * head_dim, F ffn width, V vocabulary, C * P * P = channels * patch^2, L label rows):
  *   patches     2 T H C P P        token embedding  0 (a gather)      norm  0
- *   block       2 T (2 H Q + 2 H K + m H F) + 4 Q pairs               m = 3 gated, else 2; one K
- *                                                                     where values are the keys
+ *   block       its halves: attention   2 T H (2 Q + 2 K) + 4 Q pairs, one K where values are the keys; a gate
+ *                                       of the output 2 T H Q more
+ *                           delta rule  2 T H (2 (k + v) + 2 v + 2 n) + T n (2 C (3 d + 2 e) + 6 d e + C C / 3):
+ *                                       k, v: all heads of keys, of values; n heads; d, e: size of a key, of a
+ *                                       value; C = 64 rows a chunk
+ *                           mlp         2 T m H F                     m = 3 gated, else 2
+ *                           experts     2 T H (E + t 3 F)             E experts, t of a row, F of one
  *   projector   2 T times the sum of its matrices' elements; T: rows that leave it
  *   head        2 L H V            logits exist for rows with a label only */
 /* clang-format on */
@@ -150,12 +157,19 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
 const struct cs_module *cs_graph_llm(const struct cs_graph *graph);
 const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder);
 
+/* The values (count) of a parameter that no file brings, for a job of that seed. */
+void cs_param_fill_fresh(const struct cs_module *module, uint64_t seed,
+                         const struct cs_param *param, float *out);
+
 /* The layer's own module; its architecture has the blocks that are kept. */
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);
 /* its kind among all kinds of attention of the graph (0 to n_attentions - 1), -1: none */
 int32_t cs_layer_attention_id(const struct cs_graph *graph, const struct cs_layer *layer);
 /* Rows that leave the layer are those inside its encoder, before any are joined. */
 bool cs_layer_is_inner(const struct cs_graph *graph, const struct cs_layer *layer);
+/* A number that layers of one module and kind share when they are of the same work: the kind of
+ * attention, or what stands in its place. */
+int32_t cs_layer_variant(const struct cs_layer *layer);
 /* NULL: the layer does not attend */
 const struct cs_attention *cs_layer_attention(const struct cs_graph *graph,
                                               const struct cs_layer *layer);

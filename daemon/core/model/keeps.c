@@ -25,6 +25,18 @@ static const struct cs_keep_row attention_kept[] = {
     {CS_KEEP_QKV,   CS_COLUMNS_QKV,   CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_O,     CS_COLUMNS_Q,     CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
     {CS_KEEP_LSE,   CS_COLUMNS_HEADS, CS_KEEP_F32,  false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_GATE,  CS_COLUMNS_GATE,  CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_MIXED, CS_COLUMNS_GATE,  CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+};
+static const struct cs_keep_row delta_kept[] = {
+    {CS_KEEP_QKV,   CS_COLUMNS_RECUR,  CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_O,     CS_COLUMNS_VALUES, CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_MIXED, CS_COLUMNS_VALUES, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
+};
+static const struct cs_keep_row experts_kept[] = {
+    {CS_KEEP_LOGITS, CS_COLUMNS_EXPERTS,   CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_UP,     CS_COLUMNS_PAIRS_UP,  CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
+    {CS_KEEP_A,      CS_COLUMNS_PAIRS_FFN, CS_KEEP_ACTS, true,  CS_RECOMPUTE_SELECTIVE},
 };
 static const struct cs_keep_row dense_kept[] = {
     {CS_KEEP_UP,    CS_COLUMNS_UP,    CS_KEEP_ACTS, false, CS_RECOMPUTE_FULL     },
@@ -56,7 +68,17 @@ static const struct cs_keep_row block_post_held[] = {
     {CS_KEEP_DM1, CS_COLUMNS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
 };
 static const struct cs_keep_row attention_held[] = {
-    {CS_KEEP_DQKV, CS_COLUMNS_QKV,   CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DQKV,  CS_COLUMNS_QKV,  CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_DGATE, CS_COLUMNS_GATE, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+static const struct cs_keep_row delta_held[] = {
+    {CS_KEEP_DQKV, CS_COLUMNS_RECUR, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+};
+static const struct cs_keep_row experts_held[] = {
+    {CS_KEEP_DLOGITS,  CS_COLUMNS_EXPERTS,     CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_FIRST,    CS_COLUMNS_FIRST,       CS_KEEP_ONCE, true, CS_RECOMPUTES},
+    {CS_KEEP_PAIRS_DY, CS_COLUMNS_PAIRS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
+    {CS_KEEP_PAIRS_H,  CS_COLUMNS_PAIRS_WIDTH, CS_KEEP_ACTS, true, CS_RECOMPUTES},
 };
 /* a gated MLP writes the gradient of its inner products over what was kept */
 static const struct cs_keep_row dense_held[] = {
@@ -96,9 +118,11 @@ struct half {
 
 static const struct half mixers[CS_MIXERS] = {
     [CS_MIXER_ATTENTION] = {ROWS(attention_kept), ROWS(attention_held)},
+    [CS_MIXER_DELTA] = {ROWS(delta_kept),     ROWS(delta_held)    },
 };
 static const struct half ffns[CS_FFNS] = {
-    [CS_FFN_DENSE] = {ROWS(dense_kept), ROWS(dense_held)},
+    [CS_FFN_DENSE] = {ROWS(dense_kept),   ROWS(dense_held)  },
+    [CS_FFN_EXPERTS] = {ROWS(experts_kept), ROWS(experts_held)},
 };
 
 static void add(struct cs_keep_rows *out, struct rows rows)
@@ -199,6 +223,22 @@ int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
         return cs_attention_made_width(attention);
     case CS_COLUMNS_HEADS:
         return attention->n_heads;
+    case CS_COLUMNS_GATE:
+        return a->has_output_gate ? cs_attention_q_width(attention) : 0;
+    case CS_COLUMNS_RECUR:
+        return cs_recurrent_product_width(&a->recurrent);
+    case CS_COLUMNS_VALUES:
+        return cs_recurrent_value_width(&a->recurrent);
+    case CS_COLUMNS_EXPERTS:
+        return a->experts.n;
+    case CS_COLUMNS_FIRST:
+        return a->experts.n + 1;
+    case CS_COLUMNS_PAIRS_WIDTH:
+        return (int64_t)a->experts.top_k * a->width;
+    case CS_COLUMNS_PAIRS_FFN:
+        return (int64_t)a->experts.top_k * a->experts.width;
+    case CS_COLUMNS_PAIRS_UP:
+        return 2 * (int64_t)a->experts.top_k * a->experts.width;
     case CS_COLUMNS_FFN:
         return a->ffn_width;
     case CS_COLUMNS_UP:
@@ -245,6 +285,11 @@ static enum cs_keep_share share_of(const struct cs_keep_row *row)
         [CS_COLUMNS_UP] = true,
         [CS_COLUMNS_CHAIN_ACT] = true,
         [CS_COLUMNS_CHAIN_LINEAR] = true,
+        [CS_COLUMNS_GATE] = true,
+        [CS_COLUMNS_RECUR] = true,
+        [CS_COLUMNS_VALUES] = true,
+        [CS_COLUMNS_PAIRS_FFN] = true,
+        [CS_COLUMNS_PAIRS_UP] = true,
     };
     return is_cut[row->columns] ? CS_KEEP_CUT : CS_KEEP_WHOLE;
 }
@@ -252,6 +297,8 @@ static enum cs_keep_share share_of(const struct cs_keep_row *row)
 static int64_t counted(const struct cs_arch *arch, const struct cs_layer *layer,
                        const struct cs_keep_row *row)
 {
+    if (row->memory == CS_KEEP_ONCE)
+        return 0;
     const int64_t n = cs_keep_columns(arch, layer, row->columns);
     return row->memory == CS_KEEP_F32 && row->array != CS_KEEP_LSE && arch->norm == CS_ARCH_RMS_NORM
                ? n / 2

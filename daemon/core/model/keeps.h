@@ -23,12 +23,15 @@ enum cs_keep {
     CS_KEEP_QKV,    /* q, k and v of all heads */
     CS_KEEP_O,      /* output of attention, before its projection */
     CS_KEEP_LSE,    /* log-sum-exp of every head's scores */
+    CS_KEEP_GATE,   /* of attention's output */
+    CS_KEEP_MIXED,  /* input of the mixer's last product, where it is not O */
     CS_KEEP_X2,     /* sum after attention */
     CS_KEEP_STAT2,
-    CS_KEEP_H2, /* after the second norm; the head: the gradient after its norm */
-    CS_KEEP_UP, /* before the activation; gated: gate and up beside each other */
-    CS_KEEP_A,  /* after the activation; a chain: inputs of its matrices */
-    CS_KEEP_N,  /* a chain, an embedding with a norm: what is normed */
+    CS_KEEP_H2,     /* after the second norm; the head: the gradient after its norm */
+    CS_KEEP_LOGITS, /* of the router */
+    CS_KEEP_UP,     /* before the activation; gated: gate and up beside each other */
+    CS_KEEP_A,      /* after the activation; a chain: inputs of its matrices */
+    CS_KEEP_N,      /* a chain, an embedding with a norm: what is normed */
     /* what a half of a block made, before what is behind it, and the statistics of a norm there */
     CS_KEEP_M1,
     CS_KEEP_STAT_M1,
@@ -40,7 +43,12 @@ enum cs_keep {
     CS_KEEP_DM1,
     CS_KEEP_DM2,
     CS_KEEP_DQKV,
+    CS_KEEP_DGATE,
     CS_KEEP_DUP,
+    CS_KEEP_DLOGITS,
+    CS_KEEP_FIRST,    /* where the rows of every expert begin */
+    CS_KEEP_PAIRS_DY, /* gradients of outputs, and inputs, of pairs of a row and an expert */
+    CS_KEEP_PAIRS_H,
     CS_KEEP_COUNT
 };
 
@@ -62,12 +70,21 @@ enum cs_columns {
     CS_COLUMNS_CHAIN_NORM,
     CS_COLUMNS_CHAIN_ACT,
     CS_COLUMNS_CHAIN_LINEAR,
+    CS_COLUMNS_GATE,        /* query heads where each has a gate, else 0 */
+    CS_COLUMNS_RECUR,       /* recurrent: what the first product gives */
+    CS_COLUMNS_VALUES,      /* recurrent: heads of values */
+    CS_COLUMNS_EXPERTS,     /* one number an expert */
+    CS_COLUMNS_FIRST,       /* and one more */
+    CS_COLUMNS_PAIRS_WIDTH, /* the hidden width for every expert of a row */
+    CS_COLUMNS_PAIRS_FFN,   /* the inner width of an expert for every expert of a row */
+    CS_COLUMNS_PAIRS_UP,    /* twice that */
     CS_COLUMNS_COUNT
 };
 
 enum cs_keep_memory {
     CS_KEEP_ACTS, /* the device's act type */
     CS_KEEP_F32,  /* fp32 on every device */
+    CS_KEEP_ONCE, /* int32, columns of them whatever the rows. Plans do not count it. */
     CS_KEEP_SLOT  /* nothing: it is read from the slot again. Plans count it as acts. */
 };
 

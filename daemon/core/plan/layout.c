@@ -104,7 +104,7 @@ static enum cs_status check_place(const struct cs_layout *layout, int32_t b, str
     int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b), its = layout->dp;
     if (at->ep > 1)
         return cs_fail(err, CS_PLAN,
-                       "layout of %s: ep = %d, but its family has no experts to spread; leave ep "
+                       "layout of %s: ep = %d, but experts are not spread over ranks yet; leave ep "
                        "out or choose 1",
                        at->name, at->ep);
     if (own < 1 || (own % its != 0 && its % own != 0))

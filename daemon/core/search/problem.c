@@ -47,11 +47,19 @@ int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latenc
 static bool is_cut(const struct cs_param *param)
 {
     static const bool cut[CS_PARAM_ROLE_COUNT] = {
-        [CS_PARAM_EMBED] = true,  [CS_PARAM_Q_W] = true,    [CS_PARAM_Q_B] = true,
-        [CS_PARAM_K_W] = true,    [CS_PARAM_K_B] = true,    [CS_PARAM_V_W] = true,
-        [CS_PARAM_V_B] = true,    [CS_PARAM_O_W] = true,    [CS_PARAM_GATE_W] = true,
-        [CS_PARAM_GATE_B] = true, [CS_PARAM_UP_W] = true,   [CS_PARAM_UP_B] = true,
-        [CS_PARAM_DOWN_W] = true, [CS_PARAM_HEAD_W] = true, [CS_PARAM_PROJ_W] = true,
+        [CS_PARAM_EMBED] = true,       [CS_PARAM_Q_W] = true,
+        [CS_PARAM_Q_B] = true,         [CS_PARAM_K_W] = true,
+        [CS_PARAM_K_B] = true,         [CS_PARAM_V_W] = true,
+        [CS_PARAM_V_B] = true,         [CS_PARAM_O_W] = true,
+        [CS_PARAM_GATE_W] = true,      [CS_PARAM_GATE_B] = true,
+        [CS_PARAM_UP_W] = true,        [CS_PARAM_UP_B] = true,
+        [CS_PARAM_DOWN_W] = true,      [CS_PARAM_HEAD_W] = true,
+        [CS_PARAM_PROJ_W] = true,      [CS_PARAM_MIX_QKV_W] = true,
+        [CS_PARAM_MIX_Z_W] = true,     [CS_PARAM_MIX_B_W] = true,
+        [CS_PARAM_MIX_A_W] = true,     [CS_PARAM_CONV_W] = true,
+        [CS_PARAM_DT_BIAS] = true,     [CS_PARAM_A_LOG] = true,
+        [CS_PARAM_MIX_OUT_W] = true,   [CS_PARAM_EXPERT_GATE_W] = true,
+        [CS_PARAM_EXPERT_UP_W] = true, [CS_PARAM_EXPERT_DOWN_W] = true,
     };
     /* columns of the first product, rows of the second */
     return cut[param->role] || (param->role == CS_PARAM_PROJ_B && param->part == 0);
@@ -154,7 +162,7 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
                 : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
                                                                  : 0;
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
-    if (layer->kind == CS_LAYER_BLOCK) {
+    if (layer->attention >= 0) {
         const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
         int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
         ns += group_ring_ns(b, at, at->cp, kv * element) / 2;

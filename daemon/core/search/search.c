@@ -465,10 +465,11 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
                            "parallel.%s.place = %s: the LLM has ranks of its own; place encoders",
                            problem->branch[b].name, cs_placement_table[o->fix[b].place - 1].name);
         if (o->fix[b].ep > 1)
-            return cs_fail(err, CS_PLAN,
-                           "parallel.%s.ep = %d: its family has no experts to spread; leave ep out "
-                           "or choose 1",
-                           problem->branch[b].name, o->fix[b].ep);
+            return cs_fail(
+                err, CS_PLAN,
+                "parallel.%s.ep = %d: experts are not spread over ranks yet; leave ep out "
+                "or choose 1",
+                problem->branch[b].name, o->fix[b].ep);
     }
     return CS_OK;
 }

@@ -113,7 +113,8 @@ static double spread(const struct cs_tensor_info *info, const struct cs_arch *ar
     double std = (double)arch->initializer_range;
     if (info->role == CS_PARAM_POSITION)
         return std * sqrt((double)(arch->channels * arch->patch_size * arch->patch_size));
-    if (info->role == CS_PARAM_O_W || info->role == CS_PARAM_DOWN_W)
+    if (info->role == CS_PARAM_O_W || info->role == CS_PARAM_DOWN_W ||
+        info->role == CS_PARAM_MIX_OUT_W || info->role == CS_PARAM_EXPERT_DOWN_W)
         return std / sqrt(2.0 * arch->n_layers);
     return std;
 }
@@ -124,6 +125,8 @@ static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, 
     uint64_t name = cs_fnv1a64(info->name, strlen(info->name));
     if (info->init == CS_INIT_NORMAL)
         cs_philox_fill_normal(seed, name, 0, n, spread(info, arch), out);
+    else if (info->init == CS_INIT_DECAY)
+        cs_philox_fill_decay(seed, name, n, out);
     else
         for (int64_t i = 0; i < n; i++)
             out[i] = info->init == CS_INIT_ONE ? 1.0f : 0.0f;

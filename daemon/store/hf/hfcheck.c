@@ -16,14 +16,6 @@ static void add_shape(struct cs_buf *text, const int64_t *dim, int n_dims)
     cs_buf_addc(text, ']');
 }
 
-static bool has_shape(const struct cs_st_tensor *tensor, const int64_t *dim, int n_dims)
-{
-    bool is_same = tensor->n_dims == n_dims;
-    for (int i = 0; is_same && i < n_dims; i++)
-        is_same = tensor->dim[i] == dim[i];
-    return is_same;
-}
-
 /* true when all is well; else what is wrong is appended */
 static bool check_one(const struct cs_hfdir *dir, const struct cs_tensor_info *info,
                       struct cs_buf *text)
@@ -33,7 +25,7 @@ static bool check_one(const struct cs_hfdir *dir, const struct cs_tensor_info *i
         cs_buf_addf(text, "; %s is missing", info->name);
         return false;
     }
-    if (!has_shape(tensor, info->dim, info->n_dims)) {
+    if (!cs_hfdir_fits(tensor, info->role, info->dim, info->n_dims)) {
         cs_buf_addf(text, "; %s is ", tensor->name);
         add_shape(text, tensor->dim, tensor->n_dims);
         cs_buf_adds(text, ", the configuration wants ");

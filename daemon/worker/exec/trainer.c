@@ -205,14 +205,19 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
 
 /* All slots before the first action: one that is corrupt voids the step before anything is sent or
  * updated. The interpreter places them. patches: of all replicas' slots, may be NULL. */
-static enum cs_status prepare(struct cs_trainer *t, unsigned needs,
+static enum cs_status prepare(struct cs_trainer *t, const struct cs_manifest *whole, unsigned needs,
                               const float *const (*patches)[CS_MAX_ENCODERS], struct cs_err *err)
 {
     const int dp = cs_plan_replicas(t->config.plan);
     const int replica = cs_plan_replica(t->config.plan, t->config.rank);
+    int64_t n_tokens = 0;
+    for (int32_t s = 0; s < whole->n_slots; s++)
+        n_tokens += whole->n_tokens[s];
     for (int32_t s = 0; s < t->own->n_slots; s++) {
         struct cs_input *in = &t->inputs[s];
         CS_TRY(cs_input_prepare(in, t->tables, t->own, s, &t->slot[s], needs, err));
+        in->step_tokens = n_tokens;
+        in->step_labels = whole->trained_tokens;
         for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
             in->patches[e] = patches[s * dp + replica][e];
         CS_TRY(cs_input_make_room(in, err));
@@ -238,7 +243,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     };
     const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
     CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
-    CS_TRY(prepare(trainer, needs, patches, err));
+    CS_TRY(prepare(trainer, manifest, needs, patches, err));
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
     for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));

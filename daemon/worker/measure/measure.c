@@ -285,7 +285,8 @@ static enum cs_status measure_one(struct measuring *m, const struct cs_subject_c
 /* one row of the profile is for both */
 static bool is_same_kind(const struct cs_layer *a, const struct cs_layer *b)
 {
-    return a->kind == b->kind && a->module == b->module && a->attention == b->attention;
+    return a->kind == b->kind && a->module == b->module &&
+           cs_layer_variant(a) == cs_layer_variant(b);
 }
 
 /* layers of one kind from this one on */
@@ -328,7 +329,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
     *row = (struct cs_profile_row){
         .module = cs_arena_strdup(m->arena, m->trained->modules[l->module].name),
         .kind = l->kind,
-        .attention = l->attention > 0 ? l->attention : 0,
+        .attention = cs_layer_variant(l),
         .tp = 1,
         .cp = 1,
     };

@@ -1,5 +1,6 @@
 /* Attention as the mixer of a block: o(attention(rope(norm(qkv(h))))). q, k and v are one matrix
- * product over neighbouring weights. */
+ * product over neighbouring weights. Where attention has a gate, q_proj gives one behind every head;
+ * attention's output is multiplied with its sigmoid before the last product. */
 #include "worker/model/heads.h"
 
 /* The biases of q, k and v are one vector, but where k has none: then those of q and v by themselves. */
@@ -37,35 +38,129 @@ static void two_biases_grad(struct cs_run *run, const struct cs_layer_model *l, 
     run->ops->bias_grad(&ctx, rows, d.kv, cs_run_at(run, dqkv, d.q + d.kv), d.made, v->grad);
 }
 
+/* ---- the gate: heads of the product are (query, gate) pairs, then come keys and values ---- */
+
+static int64_t product_width(const struct cs_layer_model *l)
+{
+    const struct cs_head_dims d = cs_head_dims(l);
+    return d.made + (l->arch->has_output_gate ? d.q : 0);
+}
+
+/* A part of the product: 0 queries, 1 their gates; from it to heads, whose rows are stride apart, or
+ * back. */
+static void copy_part(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, int part,
+                      void *product, void *heads, int64_t stride, bool is_back)
+{
+    const int64_t dim = l->attention->head_dim, width = product_width(l);
+    const int32_t n = l->attention->n_heads;
+    void *const at = cs_run_at(run, product, part * dim);
+    if (is_back)
+        run->ops->copy_heads(run->ctx, rows, n, dim, heads, stride, dim, at, width, 2 * dim);
+    else
+        run->ops->copy_heads(run->ctx, rows, n, dim, at, width, 2 * dim, heads, stride, dim);
+}
+
+/* keys and values of all heads */
+static void copy_rest(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      void *product, void *qkv, bool is_back)
+{
+    const struct cs_head_dims d = cs_head_dims(l);
+    const int64_t width = product_width(l), n = d.made - d.q;
+    void *const at = cs_run_at(run, product, 2 * d.q), *const rest = cs_run_at(run, qkv, d.q);
+    if (is_back)
+        run->ops->copy_heads(run->ctx, rows, 1, n, rest, d.made, 0, at, width, 0);
+    else
+        run->ops->copy_heads(run->ctx, rows, 1, n, at, width, 0, rest, d.made, 0);
+}
+
+/* kept->qkv, and kept->gate where there is one, from h */
+static void project(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *h,
+                    struct cs_kept *kept)
+{
+    const struct cs_head_dims d = cs_head_dims(l);
+    const int64_t width = product_width(l);
+    const bool is_gated = l->arch->has_output_gate;
+    void *product = is_gated ? cs_run_take(run, rows * width) : kept->qkv;
+    cs_run_linear(run, rows, l->arch->width, width, h, cs_weight(l, CS_PARAM_Q_W), bias_of_all(l),
+                  product);
+    add_two_biases(run, l, rows, product);
+    if (!is_gated)
+        return;
+    copy_part(run, l, rows, 0, product, kept->qkv, d.made, false);
+    copy_part(run, l, rows, 1, product, kept->gate, d.q, false);
+    copy_rest(run, l, rows, product, kept->qkv, false);
+}
+
+/* what the last product reads, from kept->o */
+static void apply_gate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const struct cs_kept *kept, void *mixed)
+{
+    const int64_t q = cs_head_dims(l).q;
+    run->ops->gated(run->ctx, CS_ACT_SIGMOID, rows, q, kept->gate, kept->o, q, mixed);
+}
+
 static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
-    const struct cs_head_dims d = cs_head_dims(l);
+    const bool is_gated = l->arch->has_output_gate;
     kept->qkv = cs_run_keep(run, l, CS_KEEP_QKV, rows);
     kept->o = cs_run_keep(run, l, CS_KEEP_O, rows);
     kept->lse = cs_run_keep(run, l, CS_KEEP_LSE, rows);
-    cs_run_linear(run, rows, l->arch->width, d.made, h, cs_weight(l, CS_PARAM_Q_W), bias_of_all(l),
-                  kept->qkv);
-    add_two_biases(run, l, rows, kept->qkv);
+    if (is_gated) {
+        kept->gate = cs_run_keep(run, l, CS_KEEP_GATE, rows);
+        kept->mixed = cs_run_keep(run, l, CS_KEEP_MIXED, rows);
+    }
+    project(run, l, rows, h, kept);
     cs_heads_turn(run, l, rows, kept->qkv);
     const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
     run->ops->attention(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o, kept->lse);
+    if (is_gated)
+        apply_gate(run, l, rows, kept, kept->mixed);
     if (y != NULL)
-        cs_run_linear_act(run, rows, d.q, l->arch->width, kept->o, cs_weight(l, CS_PARAM_O_W),
+        cs_run_linear_act(run, rows, cs_head_dims(l).q, l->arch->width,
+                          is_gated ? kept->mixed : kept->o, cs_weight(l, CS_PARAM_O_W),
                           cs_weight(l, CS_PARAM_O_B), residual, CS_ACT_NONE, NULL, y);
+    if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_MIXED))
+        kept->mixed = NULL; /* it was scratch */
+}
+
+/* d_o (rows, q) from dy, the gate's gradient into dproduct, and the gradient of the last product's
+ * weights */
+static void output_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const void *dy, void *d_o, void *dproduct, const struct cs_kept *kept)
+{
+    const int64_t q = cs_head_dims(l).q, width = l->arch->width;
+    const bool is_gated = l->arch->has_output_gate;
+    const void *mixed = is_gated ? kept->mixed : kept->o;
+    if (mixed == NULL && l->layer->needs_weight_grad) {
+        void *made = cs_run_hold(run, rows * q);
+        apply_gate(run, l, rows, kept, made);
+        mixed = made;
+    }
+    void *dmixed = is_gated ? cs_run_take(run, rows * q) : d_o;
+    cs_run_linear_wgrad(run, rows, q, width, dy, mixed, cs_weight(l, CS_PARAM_O_W),
+                        cs_weight(l, CS_PARAM_O_B));
+    cs_run_linear_dgrad(run, rows, q, width, dy, cs_weight(l, CS_PARAM_O_W), dmixed);
+    if (!is_gated)
+        return;
+    void *dgate = cs_run_take(run, rows * q);
+    run->ops->gated_grad(run->ctx, CS_ACT_SIGMOID, rows, q, kept->gate, kept->o, q, dmixed, dgate,
+                         d_o, q);
+    copy_part(run, l, rows, 1, dproduct, dgate, q, true);
 }
 
 static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *dy, void *dh, const struct cs_kept *kept)
 {
     const struct cs_head_dims d = cs_head_dims(l);
+    const int64_t product = product_width(l), width = l->arch->width;
+    const bool is_gated = l->arch->has_output_gate;
     void *d_o = cs_run_take(run, rows * d.q);
-    void *dqkv = cs_run_hold(run, rows * d.made);
-    cs_run_linear_wgrad(run, rows, d.q, l->arch->width, dy, kept->o, cs_weight(l, CS_PARAM_O_W),
-                        cs_weight(l, CS_PARAM_O_B));
-    cs_run_linear_dgrad(run, rows, d.q, l->arch->width, dy, cs_weight(l, CS_PARAM_O_W), d_o);
+    void *dproduct = cs_run_hold(run, rows * product);
+    void *dqkv = is_gated ? cs_run_take(run, rows * d.made) : dproduct;
+    output_bwd(run, l, rows, dy, d_o, dproduct, kept);
     const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
     const struct cs_head_grads grads = cs_head_grads(run, l, rows, dqkv);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
@@ -73,13 +168,16 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     run->ops->attention_grad(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o,
                              kept->lse, d_o, grads.q, grads.k, grads.v);
     cs_heads_bwd(run, l, rows, kept->qkv, &heads, &grads, dqkv);
+    if (is_gated) {
+        copy_part(run, l, rows, 0, dproduct, dqkv, d.made, true);
+        copy_rest(run, l, rows, dproduct, dqkv, true);
+    }
     const void *h = cs_half_input(run, l, rows, CS_HALF_MIXER, kept);
-    cs_run_linear_wgrad(run, rows, l->arch->width, d.made, dqkv, h, cs_weight(l, CS_PARAM_Q_W),
+    cs_run_linear_wgrad(run, rows, width, product, dproduct, h, cs_weight(l, CS_PARAM_Q_W),
                         bias_of_all(l));
-    two_biases_grad(run, l, rows, dqkv);
+    two_biases_grad(run, l, rows, dproduct);
     if (dh != NULL)
-        cs_run_linear_dgrad(run, rows, l->arch->width, d.made, dqkv, cs_weight(l, CS_PARAM_Q_W),
-                            dh);
+        cs_run_linear_dgrad(run, rows, width, product, dproduct, cs_weight(l, CS_PARAM_Q_W), dh);
 }
 
 const struct cs_half_ops cs_mixer_attention = {.fwd = attention_fwd, .bwd = attention_bwd};

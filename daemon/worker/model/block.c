@@ -5,14 +5,15 @@
 
 static const struct cs_half_ops *mixer_of(const struct cs_layer_model *l)
 {
-    static const struct cs_half_ops *const mixers[CS_MIXERS] = {[CS_MIXER_ATTENTION] =
-                                                                    &cs_mixer_attention};
+    static const struct cs_half_ops *const mixers[CS_MIXERS] = {
+        [CS_MIXER_ATTENTION] = &cs_mixer_attention, [CS_MIXER_DELTA] = &cs_mixer_delta};
     return mixers[l->layer->mixer];
 }
 
 static const struct cs_half_ops *ffn_of(const struct cs_layer_model *l)
 {
-    static const struct cs_half_ops *const ffns[CS_FFNS] = {[CS_FFN_DENSE] = &cs_ffn_dense};
+    static const struct cs_half_ops *const ffns[CS_FFNS] = {
+        [CS_FFN_DENSE] = &cs_ffn_dense, [CS_FFN_EXPERTS] = &cs_ffn_experts};
     return ffns[l->layer->ffn];
 }
 

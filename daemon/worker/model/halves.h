@@ -19,8 +19,9 @@ struct cs_half_ops {
                 void *dh, const struct cs_kept *kept);
 };
 
-/* attend.c: o(attention(rope(qk_norm(qkv(h)))));  mlp.c: down(act(up(h))), gated or not */
-extern const struct cs_half_ops cs_mixer_attention, cs_ffn_dense;
+/* attend.c: o(attention(rope(qk_norm(qkv(h)))));  delta.c: the gated delta rule;
+ * mlp.c: down(act(up(h))), gated or not;  experts.c: a mixture of such */
+extern const struct cs_half_ops cs_mixer_attention, cs_mixer_delta, cs_ffn_dense, cs_ffn_experts;
 
 enum cs_half { CS_HALF_MIXER, CS_HALF_FFN };
 

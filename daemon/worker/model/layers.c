@@ -135,6 +135,12 @@ struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention
     return with_workspace(run, bytes);
 }
 
+struct cs_ctx cs_run_delta_ctx(struct cs_run *run, const struct cs_delta_shape *shape,
+                               const struct cs_mask_plan *mask)
+{
+    return with_workspace(run, run->ops->delta_workspace(shape, mask));
+}
+
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
 {
     return (char *)base + (size_t)n * run->ops->act_bytes;
@@ -191,8 +197,11 @@ static void make(struct cs_run *run, const struct cs_wgrad *g)
     if (!has_grad(g->w) && !has_grad(g->b))
         return;
     struct cs_ctx ctx = cs_run_grad_ctx(run, g->w, g->b);
-    run->ops->linear_wgrad(&ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
-                           g->b != NULL ? g->b->grad : NULL);
+    if (g->groups.first != NULL)
+        run->ops->moe_linear_wgrad(&ctx, &g->groups, g->in, g->out, g->dy, g->x, g->w->grad);
+    else
+        run->ops->linear_wgrad(&ctx, g->rows, g->in, g->out, g->dy, g->x, g->w->grad,
+                               g->b != NULL ? g->b->grad : NULL);
 }
 
 static void note(struct cs_later *later, const struct cs_wgrad *g)
@@ -205,16 +214,30 @@ static void note(struct cs_later *later, const struct cs_wgrad *g)
     later->wgrad[later->n++] = *g;
 }
 
+static void make_or_note(struct cs_run *run, const struct cs_wgrad *g)
+{
+    if (g->rows == 0 || (!has_grad(g->w) && !has_grad(g->b) && g->w->n_adapters == 0))
+        return;
+    if (run->later != NULL)
+        note(run->later, g);
+    else
+        make(run, g);
+}
+
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_shard *w, const struct cs_shard *b)
 {
-    const struct cs_wgrad g = {rows, in, out, dy, x, w, b};
-    if (rows == 0 || (!has_grad(w) && !has_grad(b) && w->n_adapters == 0))
-        return;
-    if (run->later != NULL)
-        note(run->later, &g);
-    else
-        make(run, &g);
+    const struct cs_wgrad g = {
+        .rows = rows, .in = in, .out = out, .dy = dy, .x = x, .w = w, .b = b};
+    make_or_note(run, &g);
+}
+
+void cs_run_moe_wgrad(struct cs_run *run, const struct cs_moe_groups *groups, int64_t in,
+                      int64_t out, const void *dy, const void *x, const struct cs_shard *w)
+{
+    const struct cs_wgrad g = {
+        .rows = groups->places, .in = in, .out = out, .dy = dy, .x = x, .w = w, .groups = *groups};
+    make_or_note(run, &g);
 }
 
 void cs_run_later(struct cs_run *run, struct cs_later *later)

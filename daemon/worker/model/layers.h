@@ -22,6 +22,7 @@ struct cs_later {
         int64_t rows, in, out;
         const void *dy, *x;
         const struct cs_shard *w, *b;
+        struct cs_moe_groups groups; /* of products by expert; first NULL: of one matrix */
     } * wgrad;
 
     int32_t n, room;
@@ -102,8 +103,11 @@ struct cs_kept {
                              heads as the product made it */
     void *o;              /* (rows, heads * head_dim) */
     float *lse;           /* (heads, rows) */
+    void *gate;           /* (rows, heads * head_dim) of attention's output */
+    void *mixed;          /* what the mixer's last product reads, where that is not o */
     void *x2;             /* (rows, width) after attention's residual */
-    void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn) */
+    void *logits;         /* (rows, experts) of the router */
+    void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn); experts: rows are pairs */
     void *m1, *m2;        /* (rows, width) of the halves, before the norms behind them */
     float *stat_m1, *stat_m2;
     /* a chain: in front of each of its steps what a backward reads of it */
@@ -194,6 +198,8 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
 /* The context with the workspace that attention, or the head's loss over n rows, asks for. */
 struct cs_ctx cs_run_attention_ctx(struct cs_run *run, const struct cs_attention_shape *shape,
                                    const struct cs_mask_plan *mask);
+struct cs_ctx cs_run_delta_ctx(struct cs_run *run, const struct cs_delta_shape *shape,
+                               const struct cs_mask_plan *mask);
 struct cs_ctx cs_run_xent_ctx(struct cs_run *run, int64_t n, int64_t width, int64_t vocab);
 /* The surroundings of an operator that makes gradients of w and b (each may be NULL, or frozen):
  * the first of a step overwrites them. */
@@ -211,6 +217,9 @@ void cs_run_linear_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out
  * trained; or a note in run->later */
 void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
                          const void *x, const struct cs_shard *w, const struct cs_shard *b);
+/* The same of a matrix for each expert: rows by place, w the first of all experts'. */
+void cs_run_moe_wgrad(struct cs_run *run, const struct cs_moe_groups *groups, int64_t in,
+                      int64_t out, const void *dy, const void *x, const struct cs_shard *w);
 void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
 /* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,

@@ -14,7 +14,7 @@ enum {
 
 static int group_of(const struct cs_param *param)
 {
-    return cs_param_role_group(param->role).group;
+    return cs_param_role_group(param->role, param->part).group;
 }
 
 /* One parameter's place. Trainable ones are at the same place in weights and gradients, frozen ones
@@ -110,6 +110,25 @@ static void put(struct planner *a, int32_t shard)
     a->at += a->params->shard[shard].param->count;
 }
 
+static int order_of(const struct cs_param *param)
+{
+    return cs_param_role_group(param->role, param->part).order;
+}
+
+/* Of the group that begins at entry i the member behind that order, -1: there is none. */
+static int32_t next_of_group(const struct cs_params *p, int32_t i, int order)
+{
+    const struct cs_param *first = p->shard[i].param;
+    int32_t next = -1;
+    for (int32_t j = i; j < p->n && p->shard[j].param->layer == first->layer; j++) {
+        const struct cs_param *param = p->shard[j].param;
+        if (group_of(param) == group_of(first) && order_of(param) > order &&
+            (next < 0 || order_of(param) < order_of(p->shard[next].param)))
+            next = j;
+    }
+    return next;
+}
+
 /* An entry and the rest of its group, which follow each other without a gap: the graph sees to it
  * that they are trained or frozen together. */
 static void put_group(struct planner *a, int32_t i)
@@ -122,11 +141,10 @@ static void put_group(struct planner *a, int32_t i)
         put(a, i);
         return;
     }
-    for (int order = 0; order < CS_GROUP_MEMBERS; order++)
-        for (int32_t j = i; j < p->n && p->shard[j].param->layer == first->layer; j++)
-            if (group_of(p->shard[j].param) == group &&
-                cs_param_role_group(p->shard[j].param->role).order == order)
-                put(a, j);
+    for (int32_t j = next_of_group(p, i, -1); j >= 0;) {
+        put(a, j);
+        j = next_of_group(p, i, order_of(p->shard[j].param));
+    }
 }
 
 static int32_t stage_of(const struct planner *a, int32_t layer)
@@ -309,15 +327,15 @@ static void share_newness(struct cs_params *p)
 static struct cs_shard *product_of(struct cs_params *p, struct cs_shard *t, int64_t *columns)
 {
     struct cs_shard *first = t;
-    const struct cs_role_group own = cs_param_role_group(t->param->role);
+    const struct cs_role_group own = cs_param_role_group(t->param->role, t->param->part);
     *columns = 0;
     for (int32_t i = 0; own.group > 0 && i < p->n; i++) {
         struct cs_shard *other = &p->shard[i];
-        const struct cs_role_group g = cs_param_role_group(other->param->role);
+        const struct cs_role_group g = cs_param_role_group(other->param->role, other->param->part);
         if (other->param->layer != t->param->layer || g.group != own.group || g.order >= own.order)
             continue;
         *columns += other->param->dim[0];
-        if (g.order < cs_param_role_group(first->param->role).order)
+        if (g.order < cs_param_role_group(first->param->role, first->param->part).order)
             first = other;
     }
     return first;

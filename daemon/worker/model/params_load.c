@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/hash.h"
-#include "core/base/philox.h"
 #include "store/hf/peft.h"
 #include "worker/model/params.h"
 
@@ -31,10 +29,7 @@ static enum cs_status open_source(const struct cs_module *module, struct cs_hfdi
 static enum cs_status check_shape(const struct cs_param *param, const struct cs_st_tensor *found,
                                   struct cs_err *err)
 {
-    bool is_same = found->n_dims == param->n_dims;
-    for (int d = 0; is_same && d < param->n_dims; d++)
-        is_same = found->dim[d] == param->dim[d];
-    if (is_same)
+    if (cs_hfdir_fits(found, param->role, param->dim, param->n_dims))
         return CS_OK;
     return cs_fail(err, CS_INVALID,
                    "tensor %s has %d dimensions and %lld elements in the file, the configuration "
@@ -60,29 +55,7 @@ static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_mo
                        "module should have init \"random\"",
                        param->tensor, module->name, module->spec->dir);
     CS_TRY(check_shape(param, found, err));
-    return cs_st_read_finite(found, 0, param->count, host, err);
-}
-
-static void fill_fresh(const struct cs_module *module, uint64_t seed, const struct cs_shard *t,
-                       float *host)
-{
-    const struct cs_param *param = t->param;
-    if (param->init == CS_INIT_NORMAL) {
-        const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
-        cs_philox_fill_normal(seed, name, 0, param->count, (double)module->arch.initializer_range,
-                              host);
-        return;
-    }
-    if (param->init == CS_INIT_FAN_IN) {
-        const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
-        cs_philox_fill_normal(seed, name, 0, param->count, 1.0 / sqrt(3.0 * (double)param->dim[1]),
-                              host);
-        return;
-    }
-    /* a norm that multiplies by (offset + w) starts as the identity too */
-    const float one = 1.0f - module->arch.norm_offset;
-    for (int64_t i = 0; i < param->count; i++)
-        host[i] = param->init == CS_INIT_ONE ? one : 0.0f;
+    return cs_hfdir_read(found, param->role, param->dim, param->n_dims, host, err);
 }
 
 static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, int32_t param)
@@ -102,7 +75,7 @@ static enum cs_status load_factor(struct cs_params *params, const struct cs_modu
     struct cs_peft *peft = NULL;
     (void)params;
     if (*dir == '\0') {
-        fill_fresh(module, seed, t, host);
+        cs_param_fill_fresh(module, seed, t->param, host);
         return CS_OK;
     }
     CS_TRY(cs_peft_open(dir, &peft, err));
@@ -132,7 +105,7 @@ static enum cs_status load_module(struct cs_params *params, const struct cs_modu
         if (adapter != NULL)
             status = load_factor(params, module, adapter, seed, t, host, err);
         else if (is_fresh)
-            fill_fresh(module, seed, t, host);
+            cs_param_fill_fresh(module, seed, t->param, host);
         else if (dir == NULL)
             status = open_source(module, &dir, err);
         if (status == CS_OK && !is_fresh && adapter == NULL)

@@ -7,7 +7,8 @@
 
 static bool is_name(const struct cs_param *param, const char *prefix, const char *rest)
 {
-    const char *const names[] = {param->tensor, param->alt};
+    const char *const whole = param->whole_at == 0 ? param->whole : NULL;
+    const char *const names[] = {param->tensor, param->alt, whole};
     const size_t len = strlen(prefix);
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
         if (names[i] != NULL && strncmp(names[i], prefix, len) == 0 &&
@@ -66,6 +67,24 @@ static const struct cs_param *find_param(const struct cs_golden *g, const char *
     return NULL;
 }
 
+/* The class keeps both in one tensor, as experts: they are a group, so their gradients are one here
+ * too (core/arch/arch.h). */
+static bool is_together(const struct cs_param *a, const struct cs_param *b)
+{
+    return a->whole != NULL && b->whole != NULL && a->layer == b->layer &&
+           strcmp(a->whole, b->whole) == 0;
+}
+
+/* elements of what the class keeps the parameter in */
+static int64_t count_together(const struct cs_golden *g, const struct cs_param *param)
+{
+    const struct cs_layer *layer = &g->graph->layers[param->layer];
+    int64_t n = 0;
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++)
+        n += is_together(param, &g->graph->params[i]) ? g->graph->params[i].count : 0;
+    return n > 0 ? n : param->count;
+}
+
 /* ||got * scale - want|| / (||want|| + noise). The gradient of a key's bias is zero, because it shifts
  * a row of scores: there rounding noise meets rounding noise. */
 static double deviation(const struct cs_golden *g, int64_t n, const float *got, double scale,
@@ -86,13 +105,13 @@ static enum cs_status compare(struct cs_golden *g, const struct cs_param *param,
                               struct cs_err *err)
 {
     const struct cs_shard *shard = cs_params_find(g->trainer->params, param->id);
-    float *want, *got = CS_NEW_ARRAY(g->arena, float, param->count + 1);
+    const int64_t n = count_together(g, param);
+    float *want, *got = CS_NEW_ARRAY(g->arena, float, n + 1);
     int64_t count;
     CS_TRY(cs_golden_floats(g, name, &want, &count, err));
-    if (count != param->count)
+    if (count != n)
         return cs_fail(err, CS_CORRUPT, "%s: %s has %lld elements, %s has %lld",
-                       cs_st_path(g->file), name, (long long)count, param->name,
-                       (long long)param->count);
+                       cs_st_path(g->file), name, (long long)count, param->name, (long long)n);
     CS_TRY(cs_device_read(g->device, got, shard->grad, (size_t)count * sizeof *got, err));
     cs_selftest_note(check, deviation(g, count, got, scale, want, noise), "%s", name);
     return CS_OK;
@@ -129,7 +148,8 @@ enum cs_status cs_golden_check_gradients(struct cs_golden *g, double scale, stru
         if (param == NULL)
             return cs_fail(err, CS_CORRUPT, "%s: %s is of no parameter that trains here",
                            cs_st_path(g->file), name);
-        is_found[param->id] = true;
+        for (int32_t i = 0; i < g->graph->n_params; i++)
+            is_found[i] |= i == param->id || is_together(param, &g->graph->params[i]);
         CS_TRY(compare(g, param, name, scale, 1e-6 * (double)norm[0], check, err));
     }
     return check_all_found(g, is_found, err);

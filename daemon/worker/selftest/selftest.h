@@ -16,7 +16,7 @@
 
 /* One comparison: deviation is the largest found, in the unit of `limit`; where names it. */
 struct cs_selftest_check {
-    const char *what; /* a constant: "logits", "loss", "gradients", "step loss", "step norm" */
+    const char *what; /* a constant: "logits", "loss", "gradients", "step loss", "step norm", ... */
     double deviation, limit;
     int64_t n; /* values or tensors compared */
     char where[160];

@@ -141,6 +141,7 @@ struct cs_input {
      * bins) */
     const float *patches[CS_MAX_ENCODERS];
     int32_t n_tokens, n_labels;
+    int64_t step_tokens, step_labels; /* of all slots of the step, of all replicas; 0: unknown */
     int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS]; /* rows that leave the encoder */
     int32_t *embed_ids;                         /* (llm_rows), -1 at rows that an encoder fills */

@@ -33,6 +33,19 @@ static void add_attention(struct cs_buf *text, int32_t kind, const struct cs_att
         cs_buf_addf(text, "mask %d %d %d\n", (int)a->rule.kind, a->rule.window, a->rule.prefix);
 }
 
+/* what blocks have in the place of attention and of an MLP */
+static void add_halves(struct cs_buf *text, const struct cs_arch *a)
+{
+    const struct cs_recurrent *r = &a->recurrent;
+    if (r->n_heads > 0)
+        cs_buf_addf(text, "delta %d %d %d %d %d\n", r->n_heads, r->n_key_heads, r->key_dim,
+                    r->value_dim, r->taps);
+    if (a->experts.n > 0)
+        cs_buf_addf(text, "experts %d %d %d\n", a->experts.n, a->experts.top_k, a->experts.width);
+    if (a->has_output_gate)
+        cs_buf_adds(text, "gate\n");
+}
+
 void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *device,
                     char key[65])
 {
@@ -47,6 +60,7 @@ void cs_profile_key(const struct cs_graph *graph, const struct cs_device_class *
                     a->vocab, a->patch_size, a->image_size);
         for (int32_t k = 0; k < a->n_attentions; k++)
             add_attention(&text, k, &a->attention[k]);
+        add_halves(&text, a);
     }
     cs_sha256_hex(cs_buf_str(&text), text.len, key);
     cs_buf_free(&text);
@@ -314,9 +328,9 @@ const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
 {
     for (int32_t i = 0; profile && i < profile->n_rows; i++) {
         const struct cs_profile_row *row = &profile->row[i];
-        if (row->kind == layer->kind &&
-            row->attention == (layer->attention > 0 ? layer->attention : 0) && row->tp == tp &&
-            row->cp == cp && strcmp(row->module, graph->modules[layer->module].name) == 0)
+        if (row->kind == layer->kind && row->attention == cs_layer_variant(layer) &&
+            row->tp == tp && row->cp == cp &&
+            strcmp(row->module, graph->modules[layer->module].name) == 0)
             return row;
     }
     return NULL;

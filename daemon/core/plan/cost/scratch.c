@@ -42,10 +42,13 @@ static struct half attention_scratch(const struct cs_arch *a, const struct cs_la
 {
     const int64_t q = cs_keep_columns(a, layer, CS_COLUMNS_Q),
                   made = cs_keep_columns(a, layer, CS_COLUMNS_QKV),
+                  gate = cs_keep_columns(a, layer, CS_COLUMNS_GATE),
                   kv = cs_attention_kv_width(&a->attention[layer->attention]),
-                  normed = a->qk_norm != CS_QK_NORM_NONE ? q + 2 * kv : 0;
+                  normed = a->qk_norm != CS_QK_NORM_NONE ? q + 2 * kv : 0,
+                  both = gate > 0 ? made + gate : 0;
     (void)recompute;
-    return (struct half){normed, q + made + 2 * normed + (element == 4 ? 0 : 2 * q)};
+    return (struct half){normed + both,
+                         q + made + 2 * normed + both + 2 * gate + (element == 4 ? 0 : 2 * q)};
 }
 
 static struct half dense_scratch(const struct cs_arch *a, const struct cs_layer *layer,
@@ -57,8 +60,38 @@ static struct half dense_scratch(const struct cs_arch *a, const struct cs_layer 
                                 (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0)};
 }
 
-static half_scratch *const mixers[CS_MIXERS] = {[CS_MIXER_ATTENTION] = attention_scratch};
-static half_scratch *const ffns[CS_FFNS] = {[CS_FFN_DENSE] = dense_scratch};
+/* What the convolution gives, gates, the norm's input and output, and in the rule a state a chunk and
+ * six arrays of its keys and values in fp32. */
+static struct half delta_scratch(const struct cs_arch *a, const struct cs_layer *layer,
+                                 enum cs_recompute recompute, int element)
+{
+    const struct cs_recurrent *r = &a->recurrent;
+    const int64_t values = cs_keep_columns(a, layer, CS_COLUMNS_VALUES);
+    const int64_t conv = cs_recurrent_conv_width(r), wide = 4 / element;
+    const int64_t state = (int64_t)r->n_heads * r->key_dim * r->value_dim / CS_RECURRENT_CHUNK,
+                  chunk = (int64_t)r->n_heads * (3 * r->key_dim + 3 * r->value_dim + 64);
+    const int64_t rule = wide * (state + chunk + 4 * (int64_t)r->n_heads);
+    (void)recompute;
+    return (struct half){conv + 2 * values + rule,
+                         cs_recurrent_product_width(r) + 2 * conv + 4 * values + 2 * rule};
+}
+
+/* Rows in the places of their pairs, before and after an expert. */
+static struct half experts_scratch(const struct cs_arch *a, const struct cs_layer *layer,
+                                   enum cs_recompute recompute, int element)
+{
+    const int64_t rows = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_WIDTH),
+                  inner = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_FFN);
+    const int64_t routes = 5 * (int64_t)a->experts.top_k * 4 / element;
+    (void)recompute;
+    return (struct half){rows + routes, a->experts.n + 2 * inner + routes + a->width +
+                                            larger(3 * inner + rows, rows)};
+}
+
+static half_scratch *const mixers[CS_MIXERS] = {
+    [CS_MIXER_ATTENTION] = attention_scratch, [CS_MIXER_DELTA] = delta_scratch};
+static half_scratch *const ffns[CS_FFNS] = {
+    [CS_FFN_DENSE] = dense_scratch, [CS_FFN_EXPERTS] = experts_scratch};
 
 /* Backward: gradients of output, input, normed input and sum after the mixer, then those of one of
  * the halves. Forward alone: rows that enter and leave, and all that is made between. */

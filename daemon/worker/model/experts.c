@@ -1,0 +1,180 @@
+/* A mixture of experts as the ffn of a block: y = sum over a row's experts of weight down(act(gate h)
+ * up h). Rows are copied to the places of their pairs, sorted by expert (kernels/experts.h), go
+ * through two products by expert, and are summed back in the order of their ranks: nothing is
+ * dropped, and the bits do not depend on how rows are spread. A pair's weight is applied before its
+ * second product, so that the backward needs no output of an expert.
+ *
+ * Gate and up of an expert lie side by side, and all experts of a layer behind one another. */
+#include "worker/model/halves.h"
+
+_Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");
+
+struct dims {
+    int64_t width, inner, experts, places; /* columns; places: pairs of a row and an expert */
+    int32_t top_k;
+};
+
+static struct dims dims_of(const struct cs_layer_model *l, int64_t rows)
+{
+    const struct cs_experts *e = &l->arch->experts;
+    return (struct dims){.width = l->arch->width,
+                         .inner = e->width,
+                         .experts = e->n,
+                         .places = rows * e->top_k,
+                         .top_k = e->top_k};
+}
+
+static struct cs_moe_shape shape_of(const struct cs_run *run, const struct cs_layer_model *l,
+                                    int64_t rows)
+{
+    const struct cs_experts *e = &l->arch->experts;
+    const int64_t n_tokens = run->input->n_tokens; /* rows behind them are padding */
+    return (struct cs_moe_shape){.experts = e->n,
+                                 .top_k = e->top_k,
+                                 .is_normed = e->is_normed,
+                                 .counted = n_tokens < rows ? n_tokens : rows};
+}
+
+static void *ints(struct cs_scratch *memory, int64_t n)
+{
+    return cs_scratch_take(memory, (size_t)n * sizeof(int32_t));
+}
+
+/* The routes of all rows, made from kept->logits. first: memory of the array that says where an
+ * expert's rows begin, which the weight half of a split backward reads too. */
+static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                                  const struct cs_kept *kept, struct cs_scratch *first)
+{
+    const struct dims d = dims_of(l, rows);
+    const struct cs_moe_shape shape = shape_of(run, l, rows);
+    const struct cs_moe_routes routes = {
+        .expert = ints(run->scratch, d.places),
+        .place = ints(run->scratch, d.places),
+        .token = ints(run->scratch, d.places),
+        .first = ints(first, d.experts + 1),
+        .load = ints(run->scratch, d.experts),
+        .weight = cs_scratch_floats(run->scratch, d.places),
+    };
+    run->ops->moe_route(run->ctx, &shape, rows, kept->logits, &routes);
+    return routes;
+}
+
+static struct cs_moe_groups groups_of(const struct dims *d, const struct cs_moe_routes *routes)
+{
+    return (struct cs_moe_groups){routes->first, (int32_t)d->experts, d->places};
+}
+
+/* (places, width) rows of x (rows, width) */
+static void to_places(struct cs_run *run, const struct dims *d, const struct cs_moe_routes *routes,
+                      const void *x, void *y)
+{
+    run->ops->gather_rows(run->ctx, d->places, d->width, routes->token, x, y);
+}
+
+/* a (places, inner) from kept->up */
+static void activate(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
+                     const struct cs_kept *kept, void *a)
+{
+    run->ops->gated(run->ctx, (enum cs_act)l->arch->act, d->places, d->inner, kept->up,
+                    cs_run_at(run, kept->up, d->inner), 2 * d->inner, a);
+}
+
+static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                        const void *h, const void *residual, void *y, struct cs_kept *kept)
+{
+    const struct dims d = dims_of(l, rows);
+    kept->logits = cs_run_keep(run, l, CS_KEEP_LOGITS, rows);
+    kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
+    kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
+    cs_run_linear(run, rows, d.width, d.experts, h, cs_weight(l, CS_PARAM_ROUTER_W), NULL,
+                  kept->logits);
+    const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch);
+    const struct cs_moe_groups groups = groups_of(&d, &routes);
+    void *x = cs_run_take(run, d.places * d.width);
+    to_places(run, &d, &routes, h, x);
+    run->ops->moe_linear(run->ctx, &groups, d.width, 2 * d.inner, x,
+                         cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, kept->up);
+    activate(run, l, &d, kept, kept->a);
+    run->ops->scale_rows(run->ctx, d.places, d.inner, kept->a, routes.weight, kept->a);
+    if (y != NULL) { /* x is not read again */
+        run->ops->moe_linear(run->ctx, &groups, d.inner, d.width, kept->a,
+                             cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, x);
+        run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, x, residual, y);
+    }
+    if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_A))
+        kept->a = NULL; /* it was scratch */
+}
+
+/* dup (places, 2 inner) and dweight (places) from dy, and the gradient of the second product */
+static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
+                     const struct cs_moe_routes *routes, const void *dy, void *dup, float *dweight,
+                     const struct cs_kept *kept)
+{
+    const struct cs_moe_groups groups = groups_of(d, routes);
+    const struct cs_shard *w = cs_weight(l, CS_PARAM_EXPERT_DOWN_W);
+    const bool is_made = kept->a == NULL && l->layer->needs_weight_grad;
+    void *made = is_made ? cs_run_hold(run, d->places * d->inner) : NULL;
+    void *dout = cs_run_hold(run, d->places * d->width);
+    void *plain = cs_run_take(run, d->places * d->inner),
+         *da = cs_run_take(run, d->places * d->inner);
+    activate(run, l, d, kept, plain);
+    if (is_made)
+        run->ops->scale_rows(run->ctx, d->places, d->inner, plain, routes->weight, made);
+    to_places(run, d, routes, dy, dout);
+    cs_run_moe_wgrad(run, &groups, d->inner, d->width, dout, is_made ? made : kept->a, w);
+    run->ops->moe_linear_dgrad(run->ctx, &groups, d->inner, d->width, dout, w->w, da);
+    run->ops->scale_rows_grad(run->ctx, d->places, d->inner, plain, routes->weight, da, da,
+                              dweight);
+    run->ops->gated_grad(run->ctx, (enum cs_act)l->arch->act, d->places, d->inner, kept->up,
+                         cs_run_at(run, kept->up, d->inner), 2 * d->inner, da, dup,
+                         cs_run_at(run, dup, d->inner), 2 * d->inner);
+}
+
+/* What a layer's balancing loss adds to the sum of losses: they are divided by the step's labels in
+ * the end, so it is multiplied with them; a slot has the share that its rows are of the step's, a
+ * layer an even one. */
+static float balance_of(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    const struct cs_input *in = run->input;
+    if (!(l->arch->experts.balance > 0) || in->step_tokens == 0)
+        return 0.0f;
+    return l->arch->experts.balance * (float)in->step_labels * (float)in->n_tokens /
+           (float)in->step_tokens / (float)cs_arch_expert_blocks(l->arch);
+}
+
+static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                        const void *dy, void *dh, const struct cs_kept *kept)
+{
+    const struct dims d = dims_of(l, rows);
+    const struct cs_moe_shape shape = shape_of(run, l, rows);
+    const struct cs_shard *up_w = cs_weight(l, CS_PARAM_EXPERT_GATE_W),
+                          *router_w = cs_weight(l, CS_PARAM_ROUTER_W);
+    const struct cs_moe_routes routes =
+        route(run, l, rows, kept, run->later != NULL ? run->later->held : run->scratch);
+    const struct cs_moe_groups groups = groups_of(&d, &routes);
+    /* what is kept until the weight half is kept once: the gradient takes the place of its input */
+    void *dup = run->later != NULL ? kept->up : cs_run_take(run, d.places * 2 * d.inner);
+    void *dlogits = cs_run_hold(run, rows * d.experts);
+    float *dweight = cs_scratch_floats(run->scratch, d.places);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    down_bwd(run, l, &d, &routes, dy, dup, dweight, kept);
+    cs_scratch_rewind(run->scratch, mark);
+    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, &routes, dweight,
+                             balance_of(run, l), dlogits);
+    const void *h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
+    cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
+    void *x = cs_run_hold(run, d.places * d.width);
+    if (up_w->grad != NULL) {
+        to_places(run, &d, &routes, h, x);
+        cs_run_moe_wgrad(run, &groups, d.width, 2 * d.inner, dup, x, up_w);
+    }
+    if (dh == NULL)
+        return;
+    void *of_router = cs_run_take(run, rows * d.width);
+    void *dx = run->later != NULL ? cs_run_take(run, d.places * d.width) : x;
+    cs_run_linear_dgrad(run, rows, d.width, d.experts, dlogits, router_w, of_router);
+    run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup, up_w->w, dx);
+    run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, dx, of_router, dh);
+}
+
+const struct cs_half_ops cs_ffn_experts = {.fwd = experts_fwd, .bwd = experts_bwd};
