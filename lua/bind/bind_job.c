@@ -300,10 +300,9 @@ static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_b
 /* model and plan of a cs.plan as those of a job, which the rest is added to */
 static json_t *job_document(const json_t *plan)
 {
-    const json_t *model = json_object_get(plan, "model");
-    return json_pack("{s:s s:{s:O s:O} s:o}", "schema", "cornstarch.job/1", "model", "modules",
-                     json_object_get(model, "modules"), "rules", json_object_get(model, "rules"),
-                     "plan", json_deep_copy(json_object_get(plan, "plan")));
+    return json_pack("{s:s s:o s:o}", "schema", "cornstarch.job/1", "model",
+                     cs_lua_model_part(json_object_get(plan, "model")), "plan",
+                     json_deep_copy(json_object_get(plan, "plan")));
 }
 
 static int call_job(lua_State *L)

@@ -4,12 +4,17 @@
 #include "core/model/spec.h"
 #include "lua/bind/args.h"
 
+json_t *cs_lua_model_part(const json_t *model)
+{
+    json_t *part = json_deep_copy(model);
+    json_object_del(part, "name");
+    return part;
+}
+
 json_t *cs_lua_preview_document(const json_t *model, const json_t *plan)
 {
-    json_t *document =
-        json_pack("{s:s s:O s:{s:O s:O}}", "schema", "cornstarch.preview/1", "name",
-                  json_object_get(model, "name"), "model", "modules",
-                  json_object_get(model, "modules"), "rules", json_object_get(model, "rules"));
+    json_t *document = json_pack("{s:s s:O s:o}", "schema", "cornstarch.preview/1", "name",
+                                 json_object_get(model, "name"), "model", cs_lua_model_part(model));
     if (plan != NULL)
         json_object_set_new(document, "plan", json_deep_copy(plan));
     return document;

@@ -7,6 +7,8 @@
 
 #include "lua/base/value.h"
 
+/* All that a model says but its name, as a document's part "model". New reference. */
+json_t *cs_lua_model_part(const json_t *model);
 /* The model and, where there is one, the plan request (both borrowed) as a preview, which reads with
  * cs_spec_read_preview: for graphs and plans made before there is a job. New reference. */
 json_t *cs_lua_preview_document(const json_t *model, const json_t *plan);

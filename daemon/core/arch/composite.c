@@ -40,6 +40,19 @@ static const json_t *look_up(const struct cs_config_source *config,
     return value;
 }
 
+/* whether rows of the tower begin with a class row, which "default" drops; what cannot be read is told by
+ * who reads the tower */
+static bool has_class(const struct cs_config_source *config,
+                      const struct cs_composite_family *family)
+{
+    struct cs_arch arch;
+    struct cs_arena *arena = cs_arena_new(0);
+    const json_t *tower = json_object_get(config->json, family->encoder_key);
+    const bool is_read = cs_arch_from_config(tower, arena, &arch, NULL) == CS_OK;
+    cs_arena_free(arena);
+    return !is_read || arch.front.has_class;
+}
+
 static enum cs_status read_features(const struct cs_config_source *config, struct cs_composite *out,
                                     struct cs_err *err)
 {
@@ -60,13 +73,15 @@ static enum cs_status read_features(const struct cs_config_source *config, struc
         out->feature_layer = (int32_t)json_integer_value(layer);
     if (strategy != NULL)
         out->drops_class = strcmp(json_string_value(strategy), "default") == 0;
-    if (!out->drops_class)
+    if (!out->drops_class || has_class(config, family))
         return CS_OK;
-    return cs_fail(err, CS_UNSUPPORTED,
-                   "%svision_feature_select_strategy is %s: that drops the first row of every "
-                   "picture, which belongs to an encoder with a class token; supported: \"full\"",
-                   cs_model_at(config, at),
-                   strategy != NULL ? "\"default\"" : "not given, which means \"default\"");
+    return cs_fail(
+        err, CS_UNSUPPORTED,
+        "%svision_feature_select_strategy is %s: that drops the first row of every "
+        "picture, which belongs to an encoder with a class token, and this one has none; "
+        "supported: \"full\"",
+        cs_model_at(config, at),
+        strategy != NULL ? "\"default\"" : "not given, which means \"default\"");
 }
 
 static bool is_tied(const struct cs_composite_family *family, const json_t *root)
@@ -140,7 +155,7 @@ json_t *cs_composite_projector(const struct cs_composite *composite, const json_
         return NULL;
     if (strcmp(family->projector, "mlp") == 0)
         json_object_set_new(config, "n_layers", json_integer(2));
-    if (family->drops_class && !composite->drops_class)
+    if (!composite->drops_class)
         json_object_set_new(config, "keeps_class", json_true());
     const json_t *in = width_of(root, family->encoder_key), *out = width_of(root, family->text_key);
     if (strcmp(family->projector, "mlp") == 0 || strcmp(family->projector, "linear") == 0) {

@@ -411,24 +411,64 @@ static void add_contents(struct builder *b)
     }
 }
 
-/* What an encoder's projector makes enters the LLM's embedding. */
-static void add_feeds(struct builder *b)
+static struct cs_feed *add_feed(struct builder *b, int32_t branch, int32_t from_layer,
+                                int32_t to_layer)
 {
     struct cs_graph *graph = b->graph;
+    const struct cs_branch *from = &graph->branches[branch];
+    CS_ASSERT(graph->n_feeds < CS_MAX_FEEDS);
+    struct cs_feed *feed = &graph->feeds[graph->n_feeds];
+    *feed = (struct cs_feed){.id = graph->n_feeds++,
+                             .from = branch,
+                             .to = graph->llm,
+                             .from_layer = from_layer,
+                             .to_layer = to_layer,
+                             .item_rows = from->item_rows,
+                             .width = from->out_width};
+    return feed;
+}
+
+/* Tap i is added to what leaves block i of the LLM. */
+static enum cs_status add_taps(struct builder *b, int32_t branch)
+{
+    struct cs_graph *graph = b->graph;
+    const struct cs_branch *from = &graph->branches[branch], *llm = &graph->branches[graph->llm];
+    for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        if (layer->kind != CS_LAYER_TAP)
+            continue;
+        const int32_t width =
+            cs_chain_at(&cs_layer_arch(graph, layer)->tap, cs_layer_arch(graph, layer)->tap.n)
+                .width;
+        const int32_t to = llm->first_layer + 2 + layer->index;
+        if (width != from->out_width)
+            return cs_fail(
+                b->err, CS_UNSUPPORTED,
+                "%s gives rows of width %d, the llm's have %d: its deepstack belongs to a "
+                "language model of that width",
+                layer->path, width, from->out_width);
+        if (to >= llm->first_layer + llm->n_layers)
+            return cs_fail(b->err, CS_UNSUPPORTED,
+                           "%s is added behind block %d of the llm, which has %d", layer->path,
+                           layer->index, llm->n_layers - 2);
+        add_feed(b, branch, l, to)->is_tap = true;
+    }
+    return CS_OK;
+}
+
+/* What an encoder's projector makes enters the LLM's embedding, what its taps make the blocks behind. */
+static enum cs_status add_feeds(struct builder *b)
+{
+    const struct cs_graph *graph = b->graph;
     for (int32_t i = 0; i < graph->n_branches; i++) {
         const struct cs_branch *from = &graph->branches[i];
         if (i == graph->llm)
             continue;
-        CS_ASSERT(graph->n_feeds < CS_MAX_FEEDS);
-        struct cs_feed *feed = &graph->feeds[graph->n_feeds];
-        *feed = (struct cs_feed){.id = graph->n_feeds++,
-                                 .from = i,
-                                 .to = graph->llm,
-                                 .from_layer = from->first_layer + from->n_layers - 1,
-                                 .to_layer = graph->branches[graph->llm].first_layer,
-                                 .item_rows = from->item_rows,
-                                 .width = from->out_width};
+        add_feed(b, i, from->first_layer + from->n_layers - 1,
+                 graph->branches[graph->llm].first_layer);
+        CS_TRY(add_taps(b, i));
     }
+    return CS_OK;
 }
 
 enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, struct cs_arena *arena,
@@ -442,7 +482,7 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
     graph->tied_param = -1;
     CS_TRY(add_modules(&b));
     add_contents(&b);
-    add_feeds(&b);
+    CS_TRY(add_feeds(&b));
     CS_TRY(cs_graph_apply_rules(graph, spec, arena, err));
     CS_TRY(cs_graph_check_adapters(graph, spec, arena, err));
     if (graph->n_trained == 0 && !allow_frozen)

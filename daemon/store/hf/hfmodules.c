@@ -17,11 +17,26 @@ static json_t *name_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
     return json_sprintf("%s.%s", family ? family->branch : "vision", kinds[kind]);
 }
 
+/* what a job says of a projector, from its own configuration */
+static void add_projector(const struct cs_hfdir *dir, json_t *module)
+{
+    struct cs_projector p;
+    if (cs_hfdir_projector(dir, &p, NULL) != CS_OK)
+        return; /* whoever reads the configuration says why */
+    json_object_update_new(module,
+                           json_pack("{s:s, s:i, s:s, s:b, s:i, s:f, s:b}", "family", p.family,
+                                     "layers", (int)p.n_layers, "activation", p.activation, "bias",
+                                     (int)p.has_bias, "group", (int)p.group, "norm_eps",
+                                     (double)p.norm_eps, "keeps_class", (int)p.keeps_class));
+}
+
 static json_t *module_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
 {
     json_t *module =
         json_pack("{s:o, s:s, s:s, s:s, s:O}", "name", name_of(dir, kind), "kind", kinds[kind],
                   "dir", dir->path, "init", "weights", "config", dir->config);
+    if (module && kind == CS_MODULE_PROJECTOR)
+        add_projector(dir, module);
     if (!module || kind != CS_MODULE_ENCODER)
         return module;
     json_object_set_new(module, "token", json_string("<image>"));

@@ -1,4 +1,5 @@
-/* Products of low rank beside those of frozen matrices; see adapter.h. */
+/* Products of low rank beside those of frozen matrices; see adapter.h. One thought with layers.c: a linear
+ * layer is its product and these. */
 #include "worker/model/adapter.h"
 
 /* scale x a^T (rows, rank), in scratch */
