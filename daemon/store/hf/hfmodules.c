@@ -24,10 +24,13 @@ static void add_projector(const struct cs_hfdir *dir, json_t *module)
     if (cs_hfdir_projector(dir, &p, NULL) != CS_OK)
         return; /* whoever reads the configuration says why */
     json_object_update_new(module,
-                           json_pack("{s:s, s:i, s:s, s:b, s:i, s:f, s:b}", "family", p.family,
-                                     "layers", (int)p.n_layers, "activation", p.activation, "bias",
-                                     (int)p.has_bias, "group", (int)p.group, "norm_eps",
-                                     (double)p.norm_eps, "keeps_class", (int)p.keeps_class));
+                           json_pack("{s:s, s:i, s:s, s:b, s:b}", "family", p.family, "layers",
+                                     (int)p.n_layers, "activation", p.activation, "bias",
+                                     (int)p.has_bias, "keeps_class", (int)p.keeps_class));
+    if (p.group > 1)
+        json_object_set_new(module, "group", json_integer(p.group));
+    if (p.norm_eps > 0)
+        json_object_set_new(module, "norm_eps", json_real((double)p.norm_eps));
 }
 
 static json_t *module_of(const struct cs_hfdir *dir, enum cs_module_kind kind)

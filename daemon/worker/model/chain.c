@@ -52,10 +52,20 @@ static void advance(struct pass *p)
     p->step++;
 }
 
-/* Where the rows in front of a step lie: kept where its backward reads them. */
+/* The step that reads the rows in front of the pass: steps that move nothing hand them on. */
+static enum cs_chain_op reader_of(const struct pass *p)
+{
+    int32_t step = p->step;
+    while (op_at(p, step) == CS_CHAIN_CONCAT ||
+           (op_at(p, step) == CS_CHAIN_DROP_CLASS && !drops(p)))
+        step++;
+    return op_at(p, step);
+}
+
+/* Where the rows in front of a step lie: kept where a backward reads them. */
 static void *rows_for(const struct pass *p)
 {
-    const enum cs_chain_op op = op_at(p, p->step);
+    const enum cs_chain_op op = reader_of(p);
     const bool is_read = op == CS_CHAIN_NORM || op == CS_CHAIN_ACT ||
                          (op == CS_CHAIN_LINEAR && p->l->layer->needs_weight_grad);
     const int64_t n = p->rows * p->width;

@@ -115,9 +115,14 @@ static void run_stage(struct forward *f, int32_t s, struct cs_saved *saved)
             ends.fill[e->feed] = f->edge[i];
         else if (e->to == s)
             x = f->edge[i];
-        if (e->from == s)
-            y = f->edge[i] = cs_scratch_take(&f->rows, (size_t)e->max_rows * (size_t)e->width *
-                                                           f->run.ops->act_bytes);
+        if (e->from != s)
+            continue;
+        f->edge[i] = cs_scratch_take(&f->rows, (size_t)e->max_rows * (size_t)e->width *
+                                                   f->run.ops->act_bytes);
+        if (e->feed >= 0 && f->g->graph->feeds[e->feed].is_tap)
+            ends.tap[e->feed] = f->edge[i];
+        else
+            y = f->edge[i];
     }
     cs_stage_fwd(stage, &f->run, x, &ends, y, saved);
 }

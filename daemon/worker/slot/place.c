@@ -266,10 +266,16 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
 {
     const struct cs_input_tables *t = in->tables;
     const int32_t n = in->llm_rows, most = t->budget->seq_tokens;
-    const int32_t *pos = in->slot.pos;
+    const int32_t *pos = in->slot.pos, *axes = in->axes;
+    const int32_t stride = in->n_tokens;
     const struct branch_rows rows = {
-        -1, {pos, pos, pos},
-         in->slot.doc, in->n_tokens, n, most
+        -1,
+        {axes != NULL ? axes : pos, axes != NULL ? axes + stride : pos,
+           axes != NULL ? axes + 2 * stride : pos},
+        in->slot.doc,
+        in->n_tokens,
+        n,
+        most
     };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
     put_ropes(in, b, &rows);

@@ -1,4 +1,5 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
+#include "core/data/axes.h"
 #include "worker/slot/encoder.h"
 
 #include <string.h>
@@ -144,6 +145,35 @@ static void prepare_spans(struct cs_input *in)
         }
 }
 
+static bool turns_by_axes(const struct cs_input_tables *t)
+{
+    bool is_asked = false;
+    for (int32_t r = 0; r < t->n_ropes; r++)
+        is_asked |= t->rope[r].encoder < 0 && t->rope[r].rope->axes != CS_ROPE_LINE;
+    return is_asked;
+}
+
+/* Pictures have a place in height and width beside the one in time; sounds have not. */
+static enum cs_status prepare_axes(struct cs_input *in, int index, struct cs_err *err)
+{
+    const struct cs_input_tables *t = in->tables;
+    int32_t merge[CS_MAX_ENCODERS] = {0};
+    if (!turns_by_axes(t))
+        return CS_OK;
+    for (int32_t e = 0; e < t->budget->n_encoders; e++) {
+        const struct cs_front *front = &cs_graph_encoder(t->graph, e)->arch.front;
+        merge[e] = front->stem == CS_STEM_PATCHES ? front->merge : 0;
+    }
+    in->axes = cs_scratch_take(&in->memory, 3 * (size_t)in->n_tokens * sizeof *in->axes);
+    cs_slot_axes(&in->slot, t->budget, merge, in->axes);
+    for (int32_t i = 0; i < 3 * in->n_tokens; i++)
+        if (in->axes[i] < 0 || in->axes[i] >= t->n_positions)
+            return cs_fail(err, CS_CORRUPT,
+                           "slot %d: a row stands at %d of an axis, the limit is %d", index,
+                           in->axes[i], t->n_positions);
+    return CS_OK;
+}
+
 static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_err *err)
 {
     const size_t n = (size_t)in->n_tokens;
@@ -158,6 +188,7 @@ static enum cs_status prepare_tokens(struct cs_input *in, int index, struct cs_e
         CS_TRY(prepare_fill(in, e, index, err));
     CS_TRY(check_ids(in, index, err));
     CS_TRY(check_positions(in, index, err));
+    CS_TRY(prepare_axes(in, index, err));
     prepare_spans(in);
     int32_t *segment = cs_scratch_take(&in->memory, (n + 1) * sizeof(int32_t));
     const struct cs_mask_plan tokens = {

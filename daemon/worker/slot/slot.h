@@ -149,8 +149,10 @@ struct cs_input {
     const int32_t *item_of[CS_MAX_ENCODERS];    /* (n_rows): item of every row that leaves */
     const int32_t *fill[CS_MAX_ENCODERS];       /* (n_rows): LLM row of every row that leaves */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
-    int32_t *item;                   /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
-    uint64_t *word;                  /* (n_tokens) modality of a row, or NULL */
+    int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
+    uint64_t *word; /* (n_tokens) modality of a row, or NULL */
+    /* (3, n_tokens) places over time, height and width (core/data/axes.h), NULL: no head turns by them */
+    int32_t *axes;
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
