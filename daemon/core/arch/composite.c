@@ -170,3 +170,12 @@ json_t *cs_composite_projector(const struct cs_composite *composite, const json_
     }
     return config;
 }
+
+const char *cs_composite_mask(const struct cs_composite_family *family, const json_t *root)
+{
+    const json_t *text = family->text_key != NULL ? json_object_get(root, family->text_key) : NULL;
+    const char *said = family->mask_key != NULL
+                           ? json_string_value(json_object_get(text, family->mask_key))
+                           : "vision";
+    return said != NULL && strcmp(said, "vision") == 0 ? family->mask : NULL;
+}

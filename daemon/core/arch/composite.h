@@ -36,7 +36,9 @@ struct cs_composite_family {
     int n_names;
     const struct cs_part_setting *settings;
     int n_settings;
-    const char *token; /* key of the placeholder's id, all spellings */
+    const char *mask;     /* of the language model's rows; NULL: causal */
+    const char *mask_key; /* of the text's config, which must be "vision" for that; NULL: none */
+    const char *token;    /* key of the placeholder's id, all spellings */
     int64_t default_token;
     int32_t feature_layer; /* of the class */
     bool has_final_norm;   /* the state after the tower's final norm is handed on, always */
@@ -66,6 +68,8 @@ enum cs_status cs_composite_read(const struct cs_config_source *config, bool wit
                                  struct cs_composite *out, struct cs_err *err) CS_NODISCARD;
 /* The config of the projector that such a root describes, a new object; NULL: no memory. */
 json_t *cs_composite_projector(const struct cs_composite *composite, const json_t *root);
+/* The mask of the language model behind such a root: a name of core/mask; NULL: causal. */
+const char *cs_composite_mask(const struct cs_composite_family *family, const json_t *root);
 /* The row of names that fits, NULL: the tensor is of no part. */
 const struct cs_part_name *cs_composite_name(const struct cs_composite_family *family,
                                              const char *disk);

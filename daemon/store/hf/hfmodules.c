@@ -38,6 +38,10 @@ static json_t *module_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
     json_t *module =
         json_pack("{s:o, s:s, s:s, s:s, s:O}", "name", name_of(dir, kind), "kind", kinds[kind],
                   "dir", dir->path, "init", "weights", "config", dir->config);
+    const char *mask =
+        dir->composite.family ? cs_composite_mask(dir->composite.family, dir->root) : NULL;
+    if (module && kind == CS_MODULE_LLM && mask)
+        json_object_set_new(module, "mask", json_string(mask));
     if (module && kind == CS_MODULE_PROJECTOR)
         add_projector(dir, module);
     if (!module || kind != CS_MODULE_ENCODER)

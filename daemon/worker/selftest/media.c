@@ -45,7 +45,7 @@ static float *arrange(struct cs_golden *g, const struct medium *m, const struct 
     const int32_t n = cs_front_rows(a, m->grid), values = cs_front_values(a);
     struct cs_front_row *order = CS_NEW_ARRAY(g->arena, struct cs_front_row, n + 1);
     if (m->order == FRAMES) { /* (bins, frames) become (frames, bins) */
-        for (int32_t f = 0; f < m->grid[0]; f++)
+        for (int64_t f = 0; f < m->plane; f++)
             for (int32_t b = 0; b < values; b++)
                 *out++ = m->values[(int64_t)b * m->plane + f];
         return out;
@@ -69,7 +69,7 @@ static enum cs_status add_item(struct cs_golden *g, const struct medium *m, cons
                                struct cs_err *err)
 {
     const int64_t pixels = m->order == FRAMES
-                               ? (int64_t)m->grid[0] * a->channels * 4
+                               ? m->plane * a->channels * 4
                                : (int64_t)m->grid[0] * m->grid[1] * m->grid[2] * cs_front_values(a);
     const bool is_fixed = a->front.position == CS_POSITION_ROW && a->image_size > 0;
     const struct cs_item_shape shape = {
@@ -92,7 +92,39 @@ struct media {
         *sizes; /* sizes: (n, 2 or 3) of grids or pictures, NULL: all are of the whole tensor */
     int n_sizes;
     bool is_grid;
+    int64_t *frames; /* (n) of sounds, NULL: all */
 };
+
+/* Grids from the place of every patch (items, patches, 2), x before y, -1: there is none. */
+static enum cs_status grids_of_places(struct cs_golden *g, struct media *m, struct cs_err *err)
+{
+    int64_t *place, count;
+    CS_TRY(cs_golden_ints(g, "in.image_position_ids", &place, &count, err));
+    const int64_t n = m->x->dim[0], patches = count / (2 * n);
+    m->sizes = CS_NEW_ARRAY(g->arena, int64_t, 2 * n + 1);
+    m->n_sizes = 2;
+    m->is_grid = true;
+    m->n = n;
+    for (int64_t i = 0; i < n * patches; i++)
+        for (int k = 0; k < 2; k++) {
+            int64_t *side = &m->sizes[i / patches * 2 + 1 - k];
+            *side = place[2 * i + k] + 1 > *side ? place[2 * i + k] + 1 : *side;
+        }
+    return CS_OK;
+}
+
+/* Frames that are heard: the others are silence behind them. */
+static enum cs_status frames_of_mask(struct cs_golden *g, struct media *m, struct cs_err *err)
+{
+    int64_t *is_heard, count;
+    if (!cs_golden_has(g, "in.feature_attention_mask"))
+        return CS_OK;
+    CS_TRY(cs_golden_ints(g, "in.feature_attention_mask", &is_heard, &count, err));
+    m->frames = CS_NEW_ARRAY(g->arena, int64_t, m->n + 1);
+    for (int64_t i = 0; i < count; i++)
+        m->frames[i / (count / m->n)] += is_heard[i];
+    return CS_OK;
+}
 
 static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, struct media *m,
                                  struct cs_err *err)
@@ -120,6 +152,8 @@ static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, s
             m->n_sizes = names[i].n;
             m->is_grid = names[i].is_grid;
         }
+    if (cs_golden_has(g, "in.image_position_ids"))
+        return grids_of_places(g, m, err);
     const bool is_sound = a->front.stem == CS_STEM_FRAMES;
     const int64_t dims = m->x->n_dims;
     int64_t size = is_sound ? m->x->dim[dims - 1] * m->x->dim[dims - 2]
@@ -127,6 +161,8 @@ static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, s
     if (is_sound || (m->sizes != NULL && !m->is_grid && m->x->count / size != count / 2))
         m->sizes = NULL; /* sizes of what tiles were cut from */
     m->n = m->sizes != NULL ? count / m->n_sizes : m->x->count / (size > 0 ? size : 1);
+    if (is_sound)
+        CS_TRY(frames_of_mask(g, m, err));
     return CS_OK;
 }
 
@@ -143,7 +179,7 @@ static struct medium medium_of(const struct media *m, const struct cs_arch *a, i
     };
     if (a->front.stem == CS_STEM_FRAMES) {
         out.order = FRAMES;
-        out.grid[0] = (int32_t)last;
+        out.grid[0] = (int32_t)(m->frames != NULL ? m->frames[i] : last);
         out.values = m->values + i * last * before;
         return out;
     }
