@@ -527,7 +527,7 @@ static void bad_configs_are_refused_by_name(void **state)
         {"{}",                                                                                    CS_INVALID,     "model_type is missing"                                                  },
         {"{\"model_type\": \"lama\"}",                                                            CS_UNSUPPORTED,
          "model_type \"lama\" is not supported (did you mean \"llama\"?); these are: "
-         "siglip_vision_model, siglip, siglip2_vision_model, "                                                                                                                           },
+         "siglip_vision_model, siglip, siglip2_vision_model, "                                                                                                                             },
         {"{\"model_type\": \"gpt_bigcode\"}",                                                     CS_UNSUPPORTED,
          "model_type \"gpt_bigcode\" is not supported; these are"                                                                                                                          },
         {"{\"model_type\": \"llama\", \"hidden_size\": \"x\"}",                                   CS_INVALID,
