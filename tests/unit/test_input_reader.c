@@ -176,11 +176,14 @@ static void a_processor_of_other_bands_is_refused(void **state)
     "\"width\": 28}, \"num_frames\": 3, \"do_sample_frames\": true, \"image_mean\": 0.5, "         \
     "\"image_std\": 0.5}"
 
-static const struct cs_arch picture_arch = {.kind = CS_MODULE_ENCODER,
-                                            .family = "siglip",
-                                            .image_size = SIDE,
-                                            .patch_size = 7,
-                                            .channels = 3};
+static const struct cs_arch picture_arch = {
+    .kind = CS_MODULE_ENCODER,
+    .family = "siglip",
+    .image_size = SIDE,
+    .patch_size = 7,
+    .channels = 3,
+    .front = {.merge = 1, .patch_frames = 1}
+};
 
 static void write_frames(void)
 {

@@ -432,27 +432,31 @@ static void the_root_of_a_composite_is_read_or_refused(void **state)
     "{\"model_type\":\"llava\",\"vision_config\":{\"hidden_size\":3},\"text_config\":{\"hidden_"   \
     "size\":5}," keys "}"
 #define FULL "\"vision_feature_select_strategy\":\"full\""
+/* a tower without a class row */
+#define SIGLIP(keys)                                                                               \
+    "{\"model_type\":\"llava\",\"vision_config\":{\"model_type\":\"siglip_vision_model\"},"        \
+    "\"text_config\":{\"hidden_size\":5}," keys "}"
 
     static const struct {
         const char *config;
         enum cs_status status;
         const char *message;
     } rows[] = {
-        {LLAVA(FULL ",\"vision_feature_layer\":\"-2\""),          CS_INVALID,
-         "vision_feature_layer is \"-2\"; it must be"                                                   },
-        {LLAVA(FULL ",\"vision_feature_layer\":[-2,-1]"),         CS_UNSUPPORTED,
-         "features of several layers"                                                                   },
-        {LLAVA("\"vision_feature_select_strategy\":\"default\""), CS_UNSUPPORTED,
-         "vision_feature_select_strategy is \"default\""                                                },
-        {LLAVA("\"image_seq_length\":16"),                        CS_UNSUPPORTED,
-         "vision_feature_select_strategy is not given"                                                  },
-        {LLAVA(FULL ",\"projector_hidden_act\":\"mish\""),        CS_UNSUPPORTED,
-         "projector_hidden_act \"mish\" is not supported"                                               },
-        {LLAVA(FULL ",\"multimodal_projector_bias\":0"),          CS_INVALID,
-         "multimodal_projector_bias is 0; it must be true or false"                                     },
-        {LLAVA(FULL ",\"tie_word_embeddings\":\"yes\""),          CS_INVALID,
-         "tie_word_embeddings is \"yes\""                                                               },
-        {LLAVA(FULL ",\"image_token_id\":-1"),                    CS_INVALID,     "image_token_id is -1"},
+        {LLAVA(FULL ",\"vision_feature_layer\":\"-2\""),           CS_INVALID,
+         "vision_feature_layer is \"-2\"; it must be"                                                    },
+        {LLAVA(FULL ",\"vision_feature_layer\":[-2,-1]"),          CS_UNSUPPORTED,
+         "features of several layers"                                                                    },
+        {SIGLIP("\"vision_feature_select_strategy\":\"default\""), CS_UNSUPPORTED,
+         "vision_feature_select_strategy is \"default\""                                                 },
+        {SIGLIP("\"image_seq_length\":16"),                        CS_UNSUPPORTED,
+         "vision_feature_select_strategy is not given"                                                   },
+        {LLAVA(FULL ",\"projector_hidden_act\":\"mish\""),         CS_UNSUPPORTED,
+         "projector_hidden_act \"mish\" is not supported"                                                },
+        {LLAVA(FULL ",\"multimodal_projector_bias\":0"),           CS_INVALID,
+         "multimodal_projector_bias is 0; it must be true or false"                                      },
+        {LLAVA(FULL ",\"tie_word_embeddings\":\"yes\""),           CS_INVALID,
+         "tie_word_embeddings is \"yes\""                                                                },
+        {LLAVA(FULL ",\"image_token_id\":-1"),                     CS_INVALID,     "image_token_id is -1"},
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
@@ -477,6 +481,7 @@ static void the_root_of_a_composite_is_read_or_refused(void **state)
     assert_int_equal(cs_hfdir_composite(hf)->feature_layer, -2); /* the default of the class */
     cs_hfdir_close(hf);
 #undef LLAVA
+#undef SIGLIP
 #undef FULL
 }
 
