@@ -41,7 +41,9 @@ static int run_one(const char *dir, const char *adapter)
     struct cs_selftest test;
     struct cs_err err = {0};
     int n_bad = 0;
-    const enum cs_status status = cs_selftest_family(dir, adapter, cs_test_device(), &test, &err);
+    const enum cs_status status =
+        cs_selftest_family(&(struct cs_selftest_request){.dir = dir, .adapter = adapter},
+                           cs_test_device(), &test, &err);
     if (status != CS_OK)
         print_error("%s: %s\n", dir, err.text);
     if (status != CS_OK)

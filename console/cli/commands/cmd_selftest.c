@@ -13,7 +13,7 @@
 
 struct values {
     struct cs_cmd_common common;
-    const char *device, *precision, *adapter;
+    const char *device, *precision, *adapter, *written;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -21,6 +21,7 @@ struct values {
 static const struct cs_option options[] = {
     {"device", 'D', CS_OPT_STRING, 0, 0, "cpu:0", "DEVICE", NULL, "where it runs: cpu:0, cuda:0", AT(device)},
     {"adapter", 'a', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "train the adapter in DIR/adapter on the model, compare with DIR/golden.safetensors", AT(adapter)},
+    {"export", 'e', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "write the trained model there, and what it computes then: DIR/after.safetensors", AT(written)},
     {"precision", 'P', CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "what it computes in, fp32 or bf16; default: what the device usually does", AT(precision)},
 };
 static const struct cs_column columns[] = {
@@ -90,8 +91,9 @@ static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)
     char adapter[PATH_MAX];
     if (v->adapter != NULL && realpath(v->adapter, adapter) == NULL)
         return cs_fail_errno(err, "the directory %s", v->adapter);
-    json_t *request = json_pack("{s:s, s:s, s:s*}", "dir", dir, "device", v->device, "adapter",
-                                v->adapter != NULL ? adapter : NULL);
+    json_t *request =
+        json_pack("{s:s, s:s, s:s*, s:s*}", "dir", dir, "device", v->device, "adapter",
+                  v->adapter != NULL ? adapter : NULL, "written", v->written);
     if (request == NULL)
         return cs_fail(err, CS_INVALID, "%s is not valid UTF-8", dir);
     if (v->precision != NULL)

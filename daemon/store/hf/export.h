@@ -11,8 +11,9 @@ typedef enum cs_status (*cs_param_source)(void *user, const struct cs_param *par
 
 /* What a caller should tell of an export that succeeded. */
 struct cs_export_report {
-    const char *whole;    /* folder of the whole model, a constant; NULL: there is none ... */
-    const char *no_whole; /* ... and why, a constant */
+    const char *whole; /* folder of the whole model, a constant, or of a tower with its projector;
+                           * NULL: there is none ... */
+    const char *no_whole; /* ... and why, a constant; NULL: the whole model is one directory */
     int n_params;         /* tensors with values of the model */
     int n_not_finite;     /* those that hold NaN or infinity as they are written */
     char not_finite[512]; /* the first of them with its first element */

@@ -79,11 +79,19 @@ enum cs_status cs_export_copy_processor(const struct cs_export *ex,
     return CS_OK;
 }
 
+enum cs_status cs_export_copy_processors(const struct cs_export *ex, const char *dir,
+                                         const char *folder)
+{
+    bool is_copied = false;
+    for (size_t i = 0; i < CS_ARRAY_LEN(processor_files); i++)
+        CS_TRY(copy_if(ex, dir, processor_files[i], folder, &is_copied));
+    return CS_OK;
+}
+
 enum cs_status cs_export_copy_all(const struct cs_export *ex, const char *dir, const char *folder)
 {
     bool is_copied = false;
     CS_TRY(copy_tokenizer_files(ex, dir, folder));
-    for (size_t i = 0; i < CS_ARRAY_LEN(processor_files); i++)
-        CS_TRY(copy_if(ex, dir, processor_files[i], folder, &is_copied));
+    CS_TRY(cs_export_copy_processors(ex, dir, folder));
     return copy_if(ex, dir, "generation_config.json", folder, &is_copied);
 }

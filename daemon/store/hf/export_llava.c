@@ -56,6 +56,9 @@ enum cs_status cs_export_llava_files(struct cs_export *ex, const struct cs_expor
         status = cs_export_put_json(ex, folder, "processor_config.json", processor);
     if (status == CS_OK)
         status = cs_export_copy_processor(ex, vision, folder);
+    if (status == CS_OK && vision->dir &&
+        cs_hfdir_composite(vision->dir)) /* what it brought holds */
+        status = cs_export_copy_processors(ex, cs_hfdir_path(vision->dir), folder);
     if (status == CS_OK)
         status = cs_export_copy_tokenizer(ex, llm, folder);
     json_decref(config);

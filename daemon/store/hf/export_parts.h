@@ -85,6 +85,8 @@ enum cs_status cs_export_llava_files(struct cs_export *ex,
 /* every file beside the weights and config.json that belongs to tokenizer or processors */
 enum cs_status cs_export_copy_all(const struct cs_export *ex, const char *dir,
                                   const char *folder) CS_NODISCARD;
+enum cs_status cs_export_copy_processors(const struct cs_export *ex, const char *dir,
+                                         const char *folder) CS_NODISCARD;
 enum cs_status cs_export_copy_tokenizer(const struct cs_export *ex,
                                         const struct cs_export_part *llm,
                                         const char *folder) CS_NODISCARD;

@@ -3,12 +3,24 @@
 
 #include "store/hf/export_parts.h"
 
-/* The composite directory that every part came from, NULL: they have several sources, or none. */
+/* A tower that is saved with its projector: no part of its family is a language model. */
+static bool is_tower(const struct cs_export_whole *whole)
+{
+    const struct cs_export_part *encoder = whole->of[CS_MODULE_ENCODER];
+    const struct cs_composite *root =
+        encoder && encoder->dir ? cs_hfdir_composite(encoder->dir) : NULL;
+    return root && !root->family->text_key;
+}
+
+/* The composite directory that every part of its family came from, NULL: they have several sources, or
+ * none. */
 static const struct cs_hfdir *source_of(const struct cs_export_whole *whole)
 {
     const struct cs_hfdir *first = NULL;
     for (int kind = 0; kind < CS_MODULE_KINDS; kind++) {
         const struct cs_export_part *part = whole->of[kind];
+        if (kind == CS_MODULE_LLM && is_tower(whole))
+            continue;
         if (!part || !part->dir || !cs_hfdir_composite(part->dir))
             return NULL;
         if (first && strcmp(cs_hfdir_path(first), cs_hfdir_path(part->dir)) != 0)
@@ -44,6 +56,12 @@ enum cs_status cs_export_whole_plan(struct cs_export *ex, const struct cs_export
     if (ex->graph->n_encoders != 1 || !is_copied(out))
         return cs_export_llava_plan(ex, out);
     out->folder = cs_hfdir_composite(source_of(out))->family->model_type;
+    if (is_tower(out)) {
+        out->of[CS_MODULE_LLM] = NULL;
+        out->why_not =
+            "the tower is written with its projector, as its class has them, and the language "
+            "model by itself: no class of transformers has both";
+    }
     return CS_OK;
 }
 
@@ -57,7 +75,8 @@ static const struct cs_composite_family *family_of(const struct cs_export_whole 
 static bool has_tensor(const struct cs_export_whole *whole, const char *disk)
 {
     for (int kind = 0; kind < CS_MODULE_KINDS; kind++)
-        if (whole->of[kind]->dir && cs_hfdir_has_disk_name(whole->of[kind]->dir, disk))
+        if (whole->of[kind] && whole->of[kind]->dir &&
+            cs_hfdir_has_disk_name(whole->of[kind]->dir, disk))
             return true;
     return false;
 }
@@ -90,11 +109,11 @@ static enum cs_status write_weights(const struct cs_export *ex, const struct cs_
     char path[CS_PATH_CAP];
     int n = 0, room = 0;
     for (int kind = 0; kind < CS_MODULE_KINDS; kind++)
-        room += whole->of[kind]->n_tensors;
+        room += whole->of[kind] ? whole->of[kind]->n_tensors : 0;
     struct cs_st_out *all = CS_NEW_ARRAY(ex->arena, struct cs_st_out, room + 1);
     for (int kind = 0; kind < CS_MODULE_KINDS; kind++) {
         const struct cs_export_part *part = whole->of[kind];
-        for (int i = 0; i < part->n_tensors; i++) {
+        for (int i = 0; part && i < part->n_tensors; i++) {
             all[n] = part->tensor[i];
             all[n].name = disk_name(ex, whole, family, kind,
                                     cs_export_plain_name(part->module, part->tensor[i].name));
@@ -111,14 +130,16 @@ static enum cs_status write_weights(const struct cs_export *ex, const struct cs_
 static enum cs_status write_root(const struct cs_export *ex, const struct cs_export_whole *whole)
 {
     static const char tie[] = "tie_word_embeddings";
-    const bool is_tied = whole->of[CS_MODULE_LLM]->module->arch.is_tied;
+    const struct cs_export_part *llm = whole->of[CS_MODULE_LLM];
+    const bool is_tied = llm && llm->module->arch.is_tied;
     json_t *config = json_deep_copy(cs_hfdir_root_config(source_of(whole)));
     const char *text_key = family_of(whole)->text_key;
-    json_t *text = json_object_get(config, text_key);
+    json_t *text = text_key ? json_object_get(config, text_key) : NULL;
     if (!config)
         return cs_fail(ex->err, CS_NO_MEMORY, "no memory for the configuration");
     cs_export_set_dtype(config, ex->dtype_name);
-    json_object_set_new(config, tie, json_boolean(is_tied));
+    if (llm)
+        json_object_set_new(config, tie, json_boolean(is_tied));
     if (json_object_get(text, tie))
         json_object_set_new(text, tie, json_boolean(is_tied));
     const enum cs_status status = cs_export_put_json(ex, whole->folder, "config.json", config);

@@ -12,17 +12,20 @@ static void name_family(const struct cs_golden *g, struct cs_selftest *out)
         }
 }
 
-enum cs_status cs_selftest_family(const char *dir, const char *adapter, struct cs_device *device,
-                                  struct cs_selftest *out, struct cs_err *err)
+enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
+                                  struct cs_device *device, struct cs_selftest *out,
+                                  struct cs_err *err)
 {
     struct cs_golden golden;
     *out = (struct cs_selftest){.n_checks = 0};
-    enum cs_status status = cs_golden_open(dir, adapter, device, &golden, err);
+    enum cs_status status = cs_golden_open(request->dir, request->adapter, device, &golden, err);
     if (status == CS_OK) {
         name_family(&golden, out);
         status = cs_golden_has(&golden, "in.probe") ? cs_golden_check_tower(&golden, out, err)
                                                     : cs_golden_check_text(&golden, out, err);
     }
+    if (status == CS_OK && request->written != NULL)
+        status = cs_golden_write(&golden, request->written, err);
     cs_golden_close(&golden);
     return status;
 }

@@ -26,6 +26,12 @@ struct cs_golden {
     struct cs_slot slot;
     struct cs_manifest *manifest;
     float *patches[CS_MAX_ENCODERS]; /* rows in the order of the encoder, NULL: none */
+
+    struct {
+        const char *name; /* "logits" of the rows with a label, or "last" of a tower */
+        float *values;
+        int64_t dim[2];
+    } after; /* what the model computes after the steps, in the arena */
 };
 
 /* ---- golden.c ---- */
@@ -50,6 +56,14 @@ enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t 
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
+
+/* ---- forward.c: logits (n_labels, vocab) of the slot's rows with a label, in the arena ---- */
+enum cs_status cs_golden_forward(struct cs_golden *golden, float **logits,
+                                 struct cs_err *err) CS_NODISCARD;
+
+/* ---- written.c: the model as it is now, with `after` in DIR/after.safetensors ---- */
+enum cs_status cs_golden_write(struct cs_golden *golden, const char *dir,
+                               struct cs_err *err) CS_NODISCARD;
 
 /* ---- text.c, tower.c: the checks of each kind ---- */
 enum cs_status cs_golden_check_text(struct cs_golden *golden, struct cs_selftest *out,

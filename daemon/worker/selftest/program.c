@@ -35,8 +35,12 @@ static enum cs_status test_family(json_t *request, struct cs_err *err)
     const char *name = cs_msg_str(request, "device", "cpu:0");
     CS_TRY(cs_ops_cpu_selfcheck(err));
     CS_TRY(cs_device_open(name, cs_msg_str(request, "precision", NULL), &device, err));
-    enum cs_status status = cs_selftest_family(
-        cs_msg_str(request, "dir", ""), cs_msg_str(request, "adapter", NULL), &device, &test, err);
+    const struct cs_selftest_request asked = {
+        .dir = cs_msg_str(request, "dir", ""),
+        .adapter = cs_msg_str(request, "adapter", NULL),
+        .written = cs_msg_str(request, "written", NULL),
+    };
+    enum cs_status status = cs_selftest_family(&asked, &device, &test, err);
     cs_device_close(&device);
     CS_TRY(status);
     json_t *json = outcome_json(&test, name);

@@ -32,12 +32,23 @@ struct cs_selftest {
 
 /* Whether the deviation is within the limit; NaN is not. */
 bool cs_selftest_is_good(const struct cs_selftest_check *check);
-/* adapter: NULL, or a directory with golden.safetensors and adapter/ (PEFT's) of the model in dir, whose
- * adapters alone are trained. device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
+
+struct cs_selftest_request {
+    const char *dir;
+    const char
+        *adapter; /* NULL, or a directory with golden.safetensors and adapter/ (PEFT's) of the
+                          * model in dir, whose adapters alone are trained */
+    const char *written; /* NULL, or where the trained model goes (store/hf/export.h), with
+                          * after.safetensors: its "logits" (n, vocab) of "rows" (n) of the batch, or
+                          * the rows of its tower, "last" */
+};
+
+/* device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
  * dir, or cannot be run. */
-enum cs_status cs_selftest_family(const char *dir, const char *adapter, struct cs_device *device,
-                                  struct cs_selftest *out, struct cs_err *err) CS_NODISCARD;
-/* `cornstarch-worker --selftest`: a request {dir, adapter, device, precision} on standard input, the outcome as
+enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
+                                  struct cs_device *device, struct cs_selftest *out,
+                                  struct cs_err *err) CS_NODISCARD;
+/* `cornstarch-worker --selftest`: a request {dir, adapter, written, device, precision} on standard input, the outcome as
  * JSON on standard output. Returns the exit code. */
 int cs_selftest_program(void);
 

@@ -65,101 +65,24 @@ static enum cs_status fill_slot(struct cs_golden *g, struct cs_err *err)
     return CS_OK;
 }
 
-/* the logits of the rows with a label, from what the head has kept of them */
-static enum cs_status check_logits(struct cs_golden *g, struct cs_run *run,
-                                   const struct cs_layer_model *head, const void *picked,
-                                   struct cs_selftest *out, struct cs_err *err)
+/* logits (n_labels, vocab) of the rows with a label against the golden's */
+static enum cs_status check_logits(struct cs_golden *g, const float *got, struct cs_selftest *out,
+                                   struct cs_err *err)
 {
-    const struct cs_input *in = run->input;
-    const int64_t n = in->n_labels, width = head->arch->width, vocab = head->arch->vocab;
-    float *got, *want;
+    const struct cs_input *in = &g->trainer->inputs[0];
+    const int64_t vocab = cs_graph_llm(g->graph)->arch.vocab;
+    float *want;
     int64_t count;
     CS_TRY(cs_golden_floats(g, "out.logits", &want, &count, err));
-    void *h = cs_run_take(run, n * width), *y = cs_run_take(run, n * vocab);
-    cs_run_norm(run, head->arch, n, picked, cs_weight(head, CS_PARAM_NORM_W),
-                cs_weight(head, CS_PARAM_NORM_B), h, cs_scratch_floats(run->scratch, n * 2));
-    cs_run_linear(run, n, width, vocab, h, cs_weight(head, CS_PARAM_HEAD_W), NULL, y);
-    CS_TRY(cs_golden_fetch(g, y, n * vocab, &got, err));
-    for (int64_t i = 0; head->arch->logit_softcap > 0 && i < n * vocab; i++)
-        got[i] = head->arch->logit_softcap * tanhf(got[i] / head->arch->logit_softcap);
     struct cs_selftest_check *check =
         cs_selftest_add(out, "logits", cs_selftest_limit(g, 1e-4, 2e-3));
-    for (int64_t r = 0; r < n; r++) {
+    for (int64_t r = 0; r < in->n_labels; r++) {
         char name[64];
         snprintf(name, sizeof name, "logits of row %d", in->label_rows[r]);
         cs_selftest_values(g, check, name, vocab, got + r * vocab,
                            want + (int64_t)in->label_rows[r] * vocab);
     }
     return CS_OK;
-}
-
-/* One forward pass outside of a step, stage by stage, which keeps what the head picked. */
-struct forward {
-    struct cs_golden *g;
-    struct cs_run run;
-    struct cs_ctx ctx;
-    struct cs_scratch scratch, rows;
-    void **edge; /* (plan->n_edges) rows that cross it */
-};
-
-static void run_stage(struct forward *f, int32_t s, struct cs_saved *saved)
-{
-    const struct cs_plan *plan = f->g->plan;
-    const struct cs_stage_model *stage = cs_exec_stage(f->g->trainer->exec, s);
-    struct cs_layer_ends ends = {0};
-    const void *x = NULL;
-    void *y = NULL;
-    for (int32_t i = 0; i < plan->n_edges; i++) {
-        const struct cs_edge *e = &plan->edges[i];
-        if (e->to == s && e->feed >= 0)
-            ends.fill[e->feed] = f->edge[i];
-        else if (e->to == s)
-            x = f->edge[i];
-        if (e->from != s)
-            continue;
-        f->edge[i] = cs_scratch_take(&f->rows, (size_t)e->max_rows * (size_t)e->width *
-                                                   f->run.ops->act_bytes);
-        if (e->feed >= 0 && f->g->graph->feeds[e->feed].is_tap)
-            ends.tap[e->feed] = f->edge[i];
-        else
-            y = f->edge[i];
-    }
-    cs_stage_fwd(stage, &f->run, x, &ends, y, saved);
-}
-
-static enum cs_status check_forward(struct cs_golden *g, struct cs_selftest *out,
-                                    struct cs_err *err)
-{
-    struct cs_trainer *t = g->trainer;
-    struct cs_input *in = &t->inputs[0];
-    struct cs_saved saved = {.memory = {.device = g->device}};
-    struct forward f = {.g = g,
-                        .ctx = cs_device_ctx(g->device),
-                        .scratch = {.device = g->device},
-                        .rows = {.device = g->device},
-                        .edge = CS_NEW_ARRAY(g->arena, void *, g->plan->n_edges + 1)};
-    CS_TRY(cs_input_prepare(in, t->tables, g->manifest, 0, &g->slot, cs_exec_needs(t->exec, false),
-                            err));
-    for (int e = 0; e < CS_MAX_ENCODERS; e++)
-        in->patches[e] = g->patches[e];
-    CS_TRY(cs_input_make_room(in, err));
-    cs_input_place(in);
-    f.run = (struct cs_run){.device = g->device,
-                            .ops = g->device->ops,
-                            .ctx = &f.ctx,
-                            .scratch = &f.scratch,
-                            .input = in};
-    for (int32_t s = 0; s < g->plan->n_stages; s++)
-        run_stage(&f, s, s == g->plan->head_stage ? &saved : NULL);
-    const struct cs_stage_model *head = cs_exec_stage(t->exec, g->plan->head_stage);
-    const int32_t last = head->stage->n_layers - 1;
-    const enum cs_status status =
-        check_logits(g, &f.run, &head->layer[last], saved.kept[last].x, out, err);
-    cs_scratch_free(&f.scratch);
-    cs_scratch_free(&f.rows);
-    cs_scratch_free(&saved.memory);
-    free(saved.kept);
-    return status;
 }
 
 static enum cs_status run_step(struct cs_golden *g, int64_t number, struct cs_step_result *result,
@@ -221,7 +144,14 @@ static enum cs_status check_steps(struct cs_golden *g, struct cs_selftest *out, 
 enum cs_status cs_golden_check_text(struct cs_golden *g, struct cs_selftest *out,
                                     struct cs_err *err)
 {
+    float *logits;
     CS_TRY(fill_slot(g, err));
-    CS_TRY(check_forward(g, out, err));
-    return check_steps(g, out, err);
+    CS_TRY(cs_golden_forward(g, &logits, err));
+    CS_TRY(check_logits(g, logits, out, err));
+    CS_TRY(check_steps(g, out, err));
+    CS_TRY(cs_golden_forward(g, &g->after.values, err));
+    g->after.name = "logits";
+    g->after.dim[0] = g->trainer->inputs[0].n_labels;
+    g->after.dim[1] = cs_graph_llm(g->graph)->arch.vocab;
+    return CS_OK;
 }

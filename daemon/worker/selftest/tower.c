@@ -166,6 +166,24 @@ static enum cs_status first_checks(struct tower *t, const float *y, double loss,
     return cs_golden_check_gradients(g, 1.0, out, err);
 }
 
+/* What leaves the trained tower, in the order of the golden's rows. */
+static enum cs_status note_after(struct tower *t, struct cs_err *err)
+{
+    struct cs_golden *g = t->g;
+    const struct cs_st_tensor *probe = cs_st_find(g->file, "in.probe");
+    const int64_t width = probe->dim[probe->n_dims - 1];
+    float *y;
+    double loss;
+    CS_TRY(run_tower(t, &y, &loss, err));
+    g->after.name = "last";
+    g->after.dim[0] = probe->count / width;
+    g->after.dim[1] = width;
+    g->after.values = CS_NEW_ARRAY(g->arena, float, probe->count + 1);
+    for (int64_t r = 0; r < t->count / width; r++)
+        memcpy(g->after.values + t->row[r] * width, y + r * width, (size_t)width * sizeof *y);
+    return CS_OK;
+}
+
 static enum cs_status run_steps(struct tower *t, struct cs_selftest *out, struct cs_err *err)
 {
     struct cs_golden *g = t->g;
@@ -189,7 +207,7 @@ static enum cs_status run_steps(struct tower *t, struct cs_selftest *out, struct
                          "step %d: %.9g, transformers %.9g", i, optim->grad_norm, (double)norm[i]);
         cs_optim_update(optim, i);
     }
-    return CS_OK;
+    return note_after(t, err);
 }
 
 enum cs_status cs_golden_check_tower(struct cs_golden *g, struct cs_selftest *out,
