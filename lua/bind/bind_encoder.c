@@ -9,7 +9,6 @@
 #include "input/media/video/video_processor.h"
 #include "lua/bind/args.h"
 #include "lua/bind/bind.h"
-#include "store/fsio.h"
 
 /* clang-format off */
 static const struct cs_arg encoder_args[] = {
@@ -19,32 +18,12 @@ static const struct cs_arg encoder_args[] = {
     {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, "image, where it is the only encoder", "the key of a sample that holds its files, also with an s; of several encoders each has the word of its token, or its name"},
     {"video", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "reads videos as well, as the directory's video processor says; keys here stand above its own: { fps = 2, max_frames = 32 }, { num_frames = 8 }"},
     {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "the directory's, or -1", "hidden state handed on, as in LLaVA: -1 the last block's"},
+    {"deepstack", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "false: the encoder hands on its last rows alone, none from between its blocks (Qwen3-VL); for a language model of another width"},
     {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
 };
 static const struct cs_lua_function encoder_function = {"cs.mllm: encoder", "", "", encoder_args, CS_ARRAY_LEN(encoder_args), NULL, NULL};
 
 /* clang-format on */
-
-json_t *cs_lua_saved_settings(const struct cs_hfdir *dir)
-{
-    static const char *const features[] = {"feature_layer", "final_norm"};
-    char path[CS_PATH_CAP];
-    json_t *saved = json_object(), *processor = NULL;
-    const struct cs_composite *root = cs_hfdir_composite(dir);
-    if (root)
-        json_object_set_new(saved, "feature_layer", json_integer(root->feature_layer));
-    else if (cs_projector_is(cs_hfdir_config(dir)))
-        for (size_t i = 0; i < CS_ARRAY_LEN(features); i++)
-            json_object_set(saved, features[i], json_object_get(cs_hfdir_config(dir), features[i]));
-    if (cs_path(path, NULL, "%s/processor_config.json", cs_hfdir_path(dir)) == CS_OK &&
-        cs_fs_exists(path) && cs_fs_read_json(path, &processor, NULL) == CS_OK) {
-        const json_t *token = cs_doc_get(processor, "image_token", NULL);
-        if (json_is_string(token))
-            json_object_set(saved, "token", (json_t *)(uintptr_t)token);
-        json_decref(processor);
-    }
-    return saved;
-}
 
 static bool is_given(lua_State *L, const char *key)
 {
@@ -127,12 +106,14 @@ static struct features choose_features(lua_State *L, const json_t *hf, const jso
     return out;
 }
 
-static const char *choose_token(lua_State *L, const json_t *hf)
+/* The script's, else the directory's. Another word for it than that which the weights of the language model
+ * know is a contradiction; a language model from elsewhere has words of its own. */
+static const char *choose_token(lua_State *L, const json_t *hf, const json_t *llm)
 {
     const json_t *saved = json_object_get(json_object_get(hf, "saved"), "token");
     const char *token = cs_lua_args_string(L, "token", NULL);
     cs_lua_args_default(L, &encoder_function, "token", token || saved ? NULL : "\"<image>\"");
-    if (!saved)
+    if (!saved || (token && !json_equal(json_object_get(hf, "dir"), json_object_get(llm, "dir"))))
         return token ? token : "<image>";
     if (token && strcmp(token, json_string_value(saved)) != 0)
         contradiction(L, "token", token, json_string_value(saved), hf);
@@ -173,24 +154,35 @@ static json_t *choose_video(lua_State *L, const json_t *hf, struct cs_err *err)
     return NULL;
 }
 
+/* The encoder's configuration; without what is handed on from between its blocks, where the script asks for
+ * that. New reference. */
+static json_t *choose_config(lua_State *L, const json_t *hf)
+{
+    json_t *config = json_deep_copy(json_object_get(hf, "config"));
+    if (!cs_lua_args_bool(L, "deepstack", true))
+        json_object_set_new(config, "deepstack_visual_indexes", json_array());
+    return config;
+}
+
 int cs_lua_add_encoder(lua_State *L)
 {
     json_t *modules = lua_touserdata(L, 2);
+    const json_t *llm = lua_touserdata(L, 4);
     char name[128];
     snprintf(name, sizeof(name), "%s", lua_tostring(L, 3));
     cs_lua_args_check(L, &encoder_function);
     const json_t *hf = cs_lua_args_value(L, "from")->json;
     const json_t *projector = cs_lua_args_value(L, "projector")->json;
-    const char *token = choose_token(L, hf);
+    const char *token = choose_token(L, hf, llm);
     const struct features features = choose_features(L, hf, projector);
     struct cs_err err = {0};
     json_t *video = choose_video(L, hf, &err);
     if (!video && err.text[0] != '\0')
         return cs_lua_error(L, "cs.mllm: encoder: %s", err.text);
     json_t *encoder =
-        json_pack("{s:o s:s s:O s:O s:O s:s}", "name", json_sprintf("%s.encoder", name), "kind",
+        json_pack("{s:o s:s s:O s:O s:o s:s}", "name", json_sprintf("%s.encoder", name), "kind",
                   "encoder", "dir", json_object_get(hf, "dir"), "init", json_object_get(hf, "init"),
-                  "config", json_object_get(hf, "config"), "token", token);
+                  "config", choose_config(L, hf), "token", token);
     if (!encoder) {
         json_decref(video);
         return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");

@@ -38,7 +38,8 @@ void cs_lua_add_items(const struct cs_graph *graph, json_t *modules)
         const bool is_plain = branch->has_one_size && reader.bounds.items == 1 &&
                               !cs_media_mixes_rows(&reader.processor);
         json_t *json = find_module(modules, module->name);
-        if (!is_plain && json != NULL)
+        /* a directory without a processor's document bounds nothing; whoever makes items says so */
+        if (!is_plain && json != NULL && reader.bounds.item_rows > 0)
             json_object_set_new(json, "items", items_of(module, &reader));
     }
 }

@@ -8,19 +8,13 @@
 #include "core/base/units.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/bind_encoder.h"
+#include "lua/bind/bind_hf.h"
 #include "lua/bind/bind_items.h"
 #include "lua/bind/bind_projector.h"
+#include "lua/bind/bind_whole.h"
 #include "lua/bind/preview_document.h"
-#include "store/hf/hfdir.h"
 
 /* clang-format off */
-static const struct cs_arg hf_args[] = {
-    {"dir", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "a Hugging Face model directory"},
-    {"part", CS_ARG_STRING, false, "vision|llm|projector", 0, 0, 0, NULL, "component of a composite directory (llava)"},
-    {"init", CS_ARG_STRING, false, "weights|random", 0, 0, 0, "\"weights\"", "read the weights, or start from random ones"},
-};
-
-static int call_hf(lua_State *L);
 static int call_mlp(lua_State *L);
 static int call_linear(lua_State *L);
 static int call_mllm(lua_State *L);
@@ -38,16 +32,22 @@ static const struct cs_arg linear_args[] = {
 static const struct cs_arg mllm_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
     {"encoders", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "name = { from = cs.hf ..., projector = ..., token = ... }"},
-    {"llm", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\""},
-    {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", 0, 0, 0, "\"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"},
+    {"llm", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\"; required without from"},
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's"},
+    {"init", CS_ARG_STRING, false, "weights|random", 0, 0, 0, "\"weights\"", "with from: read the weights, or start from random ones"},
+    {"video", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "with from: reads videos as well, as in an encoder's table; {} as the directory says"},
+    {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "with from: the key of a sample that holds the encoder's files, as in an encoder's table"},
+    {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", 0, 0, 0, "the directory's, or \"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"},
     {"window", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"window\""},
     {"prefix", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"prefix\""},
 };
+enum { HF, MLP, LINEAR, PROJECTOR_HF, MLLM }; /* rows */
 static const struct cs_lua_function functions[] = {
-    {"cs.hf", "a model directory as save_pretrained writes it", "cs.hf", hf_args, CS_ARRAY_LEN(hf_args), call_hf, "dir"},
+    {"cs.hf", "a model directory as save_pretrained writes it", "cs.hf", cs_lua_hf_args, CS_LUA_N_HF_ARGS, cs_lua_hf, "dir"},
     {"cs.projector.mlp", "projector of linear layers with an activation between", "cs.projector", mlp_args, CS_ARRAY_LEN(mlp_args), call_mlp, NULL},
     {"cs.projector.linear", "projector of one linear layer", "cs.projector", linear_args, CS_ARRAY_LEN(linear_args), call_linear, NULL},
-    {"cs.mllm", "a multimodal model: encoders with projectors, and a language model", "cs.mllm", mllm_args, CS_ARRAY_LEN(mllm_args), call_mllm, NULL},
+    {"cs.projector.hf", "the projector of a directory, of whatever kind it is", "cs.projector", cs_lua_projector_hf_args, CS_LUA_N_PROJECTOR_HF_ARGS, cs_lua_projector_hf, "dir"},
+    {"cs.mllm", "a multimodal model: encoders with projectors, and a language model", "cs.mllm", mllm_args, CS_ARRAY_LEN(mllm_args), call_mllm, "from"},
 };
 
 /* clang-format on */
@@ -57,59 +57,14 @@ struct cs_lua_area cs_lua_area_model(void)
     return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
 }
 
-static const char *absolute(lua_State *L, const char *function, const char *dir)
-{
-    char path[PATH_MAX];
-    if (!realpath(dir, path))
-        cs_lua_error(L, "%s: directory '%s' not found; is the path relative to where you started?",
-                     function, dir);
-    return lua_pushstring(L, path);
-}
-
-static int call_hf(lua_State *L)
-{
-    struct cs_err err;
-    if (lua_type(L, 1) == LUA_TSTRING) { /* cs.hf "DIR" */
-        lua_createtable(L, 0, 1);
-        lua_pushvalue(L, 1);
-        lua_setfield(L, -2, "dir");
-        lua_replace(L, 1);
-    }
-    cs_lua_args_check(L, &functions[0]);
-    const char *dir = absolute(L, "cs.hf", cs_lua_args_string(L, "dir", ""));
-    const char *part = cs_lua_args_string(L, "part", ""),
-               *init = cs_lua_args_string(L, "init", "weights");
-    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_HF, NULL);
-    struct cs_hfdir *hf = NULL;
-    value->json = json_object();
-    if (cs_hfdir_open(dir, part, &hf, &err) != CS_OK)
-        return cs_lua_error(L, "cs.hf: %s", err.text);
-    /* nothing raises until hf is closed */
-    const json_t *processor = cs_hfdir_processor(hf);
-    json_object_set_new(value->json, "dir", json_string(dir));
-    json_object_set_new(value->json, "init", json_string(init));
-    json_object_set_new(value->json, "config", json_deep_copy(cs_hfdir_config(hf)));
-    if (processor)
-        json_object_set_new(value->json, "processor", json_deep_copy(processor));
-    if (cs_hfdir_video(hf))
-        json_object_set_new(value->json, "video", json_deep_copy(cs_hfdir_video(hf)));
-    json_object_set_new(value->json, "has_tokenizer", json_boolean(cs_hfdir_has_tokenizer(hf)));
-    json_object_set_new(value->json, "saved", cs_lua_saved_settings(hf));
-    if (cs_hfdir_is_tie_broken(hf) && strcmp(init, "random") == 0) /* of weights not taken */
-        json_object_set_new(json_object_get(value->json, "config"), "tie_word_embeddings",
-                            json_true());
-    cs_hfdir_close(hf);
-    return 1;
-}
-
 static int call_mlp(lua_State *L)
 {
-    return cs_lua_make_projector(L, &functions[1], "mlp");
+    return cs_lua_make_projector(L, &functions[MLP], "mlp");
 }
 
 static int call_linear(lua_State *L)
 {
-    return cs_lua_make_projector(L, &functions[2], "linear");
+    return cs_lua_make_projector(L, &functions[LINEAR], "linear");
 }
 
 static json_t *llm_module(const json_t *hf)
@@ -119,11 +74,13 @@ static json_t *llm_module(const json_t *hf)
                      json_object_get(hf, "config"), "tokenizer", json_object_get(hf, "dir"));
 }
 
-/* The keys of the mask, where they are given, with the names that a job has for them. */
-static void copy_mask(lua_State *L, json_t *module)
+/* The keys of the mask, where they are given or the directory says it, with the names that a job has. */
+static void copy_mask(lua_State *L, const json_t *llm, json_t *module)
 {
     static const char *const sizes[] = {"window", "prefix"};
-    const char *mask = cs_lua_args_string(L, "mask", NULL);
+    const char *saved = json_string_value(json_object_get(json_object_get(llm, "saved"), "mask"));
+    const char *mask = cs_lua_args_string(L, "mask", saved);
+    cs_lua_args_default(L, &functions[MLLM], "mask", mask ? NULL : "\"causal\"");
     if (mask)
         json_object_set_new(module, "mask", json_string(mask));
     for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++)
@@ -138,7 +95,7 @@ static int by_name(const void *a, const void *b)
 
 /* The encoders' table is on top of the stack. In the order of their names, so that equal scripts
  * give equal documents. */
-static void add_encoders(lua_State *L, json_t *modules)
+static void add_encoders(lua_State *L, const json_t *llm, json_t *modules)
 {
     const char *names[CS_MAX_ENCODERS]; /* kept alive by the table */
     size_t n = 0;
@@ -158,13 +115,16 @@ static void add_encoders(lua_State *L, json_t *modules)
         lua_rawget(L, -3);
         lua_pushlightuserdata(L, modules);
         lua_pushstring(L, names[i]);
-        lua_call(L, 3, 0);
+        lua_pushlightuserdata(L, (void *)(uintptr_t)llm);
+        lua_call(L, 4, 0);
     }
 }
 
 static int call_mllm(lua_State *L)
 {
-    cs_lua_args_check(L, &functions[3]);
+    cs_lua_take_positional(L, "from");
+    cs_lua_args_check(L, &functions[MLLM]);
+    cs_lua_take_whole(L);
     const char *name = cs_lua_args_string(L, "name", "mllm");
     const struct cs_lua_value *llm = cs_lua_args_value(L, "llm");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_MODEL, NULL);
@@ -175,10 +135,10 @@ static int call_mllm(lua_State *L)
         return cs_lua_error(L, "cs.mllm: the name is not valid UTF-8");
     lua_pushliteral(L, "encoders");
     if (lua_rawget(L, 1) == LUA_TTABLE)
-        add_encoders(L, modules);
+        add_encoders(L, llm->json, modules);
     json_t *module = llm_module(llm->json);
     json_array_append_new(modules, module);
-    copy_mask(L, module);
+    copy_mask(L, llm->json, module);
     lua_settop(L, self);
     struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     check->json = cs_lua_preview_document(value->json, NULL);

@@ -123,7 +123,7 @@ function sweep_:json() end
 
 ---@class cs.hf.Args
 ---@field dir string a Hugging Face model directory
----@field part? "vision"|"llm"|"projector" component of a composite directory (llava)
+---@field part? "vision"|"audio"|"llm"|"projector" component of a composite directory (LLaVA, Qwen3-VL, Voxtral ...)
 ---@field init? "weights"|"random" read the weights, or start from random ones (default "weights")
 
 ---@class cs.projector.mlp.Args
@@ -136,11 +136,19 @@ function sweep_:json() end
 ---@field bias? boolean whether the layer has one (default true)
 ---@field from? string directory with trained weights, which also says what stands above; absent: random
 
+---@class cs.projector.hf.Args
+---@field dir string a directory with a projector: a composite, a tower that brings its own, or an exported one
+---@field init? "weights"|"random" read the weights; or fresh ones, which fit other encoders and language models too (default "weights")
+
 ---@class cs.mllm.Args
 ---@field name? string shown on the screens (default "mllm")
 ---@field encoders? table name = { from = cs.hf ..., projector = ..., token = ... } (default {})
----@field llm cs.hf the language model, cs.hf "DIR"
----@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix"|"image_bidir_window"|"image_window" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three (default "causal")
+---@field llm? cs.hf the language model, cs.hf "DIR"; required without from
+---@field from? string instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's
+---@field init? "weights"|"random" with from: read the weights, or start from random ones (default "weights")
+---@field video? table with from: reads videos as well, as in an encoder's table; {} as the directory says
+---@field key? string with from: the key of a sample that holds the encoder's files, as in an encoder's table
+---@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix"|"image_bidir_window"|"image_window" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three (default the directory's, or "causal")
 ---@field window? integer tokens, with mask = "window"
 ---@field prefix? integer tokens, with mask = "prefix"
 
@@ -341,8 +349,13 @@ function cs.projector.mlp(args) end
 ---@return cs.projector
 function cs.projector.linear(args) end
 
+---the projector of a directory, of whatever kind it is
+---@param args string|cs.projector.hf.Args
+---@return cs.projector
+function cs.projector.hf(args) end
+
 ---a multimodal model: encoders with projectors, and a language model
----@param args cs.mllm.Args
+---@param args string|cs.mllm.Args
 ---@return cs.mllm
 function cs.mllm(args) end
 

@@ -17,20 +17,19 @@ static json_t *name_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
     return json_sprintf("%s.%s", family ? family->branch : "vision", kinds[kind]);
 }
 
-/* what a job says of a projector, from its own configuration */
-static void add_projector(const struct cs_hfdir *dir, json_t *module)
+enum cs_status cs_hfdir_projector_settings(const struct cs_hfdir *dir, json_t **out,
+                                           struct cs_err *err)
 {
     struct cs_projector p;
-    if (cs_hfdir_projector(dir, &p, NULL) != CS_OK)
-        return; /* whoever reads the configuration says why */
-    json_object_update_new(module,
-                           json_pack("{s:s, s:i, s:s, s:b, s:b}", "family", p.family, "layers",
-                                     (int)p.n_layers, "activation", p.activation, "bias",
-                                     (int)p.has_bias, "keeps_class", (int)p.keeps_class));
+    CS_TRY(cs_hfdir_projector(dir, &p, err));
+    *out = json_pack("{s:s, s:i, s:s, s:b, s:b}", "family", p.family, "layers", (int)p.n_layers,
+                     "activation", p.activation, "bias", (int)p.has_bias, "keeps_class",
+                     (int)p.keeps_class);
     if (p.group > 1)
-        json_object_set_new(module, "group", json_integer(p.group));
+        json_object_set_new(*out, "group", json_integer(p.group));
     if (p.norm_eps > 0)
-        json_object_set_new(module, "norm_eps", json_real((double)p.norm_eps));
+        json_object_set_new(*out, "norm_eps", json_real((double)p.norm_eps));
+    return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for a projector");
 }
 
 static json_t *module_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
@@ -42,8 +41,10 @@ static json_t *module_of(const struct cs_hfdir *dir, enum cs_module_kind kind)
         dir->composite.family ? cs_composite_mask(dir->composite.family, dir->root) : NULL;
     if (module && kind == CS_MODULE_LLM && mask)
         json_object_set_new(module, "mask", json_string(mask));
-    if (module && kind == CS_MODULE_PROJECTOR)
-        add_projector(dir, module);
+    json_t *settings = NULL; /* whoever reads the configuration says what is wrong with it */
+    if (module && kind == CS_MODULE_PROJECTOR &&
+        cs_hfdir_projector_settings(dir, &settings, NULL) == CS_OK)
+        json_object_update_new(module, settings);
     if (!module || kind != CS_MODULE_ENCODER)
         return module;
     json_object_set_new(module, "token", json_string("<image>"));
