@@ -11,7 +11,7 @@
 #include "core/sched/proof/kept.h"
 #include "core/sched/sim/predict.h"
 #include "input/data/early.h"
-#include "input/data/record_keys.h"
+#include "input/data/record/record_keys.h"
 #include "input/documents/documents.h"
 #include "store/ckpt/ckpt_dir.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "input/chat/own.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "input/data/sample.h"
 #include "input/tok/tokenizer.h"
 #include "lua/base/json.h"

@@ -2,7 +2,7 @@
  * tolerant parser, the record reader and every built-in template.
  *
  *   clang -fsanitize=fuzzer,address,undefined -Idaemon tests/fuzz/fuzz_dataset.c <core/base,
- *   core/doc, input/data/dataset.c, index.c, shape.c, json_tolerant.c, record*.c, template*.c, tok*.c> -ljansson ... */
+ *   core/doc, input/data, input/chat, input/tok> -ljansson ... */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "input/chat/template.h"
 #include "input/data/dataset.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,7 +14,7 @@
 
 #include "feeder/slots.h"
 #include "input/data/fills.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "support/chat.h"
 #include "support/keys.h"
 #include "support/tmpdir.h"

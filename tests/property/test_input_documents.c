@@ -11,7 +11,7 @@
 #include "core/arch/composite.h"
 #include "core/arch/families.h"
 #include "core/plan/cost/profile_keys.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "input/media/processor.h"
 #include "input/tok/files/keys.h"
 #include "support/spec.h"

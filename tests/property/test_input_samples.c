@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "input/data/sample.h"
 #include "support/chat.h"
 #include "support/keys.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "input/data/fills.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "input/data/sample.h"
 #include "support/chat.h"
 #include "support/keys.h"

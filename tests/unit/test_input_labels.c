@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/data/json_tolerant.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "input/data/sample.h"
+#include "input/data/shard/json_tolerant.h"
 #include "support/chat.h"
 #include "support/keys.h"
 

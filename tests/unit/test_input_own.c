@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "input/chat/own.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 #include "support/chat.h"
 #include "support/keys.h"
 #include "support/tmpdir.h"

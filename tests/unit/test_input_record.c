@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input/data/json_tolerant.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
+#include "input/data/shard/json_tolerant.h"
 #include "support/keys.h"
 
 static struct cs_arena *arena;

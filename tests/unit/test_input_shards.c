@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "input/data/base64.h"
 #include "input/data/dataset.h"
 #include "input/data/media_file.h"
 #include "input/data/parquet/parquet.h"
+#include "input/data/record/base64.h"
 #include "support/keys.h"
 #include "support/tmpdir.h"
 

@@ -51,7 +51,8 @@ struct cs_spec_items {
 
 struct cs_spec_module {
     const char *name, *dir, *init, *token, *tokenizer;
-    const char *key; /* encoder: of its files in a sample, "": by rule (input/data/record_keys.h) */
+    const char
+        *key; /* encoder: of its files in a sample, "": by rule (input/data/record/record_keys.h) */
     const char *family, *activation; /* projector */
     int32_t n_layers;                /* projector */
     bool has_bias;                   /* projector */

@@ -9,7 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/data/mixture.h"
-#include "input/data/shard.h"
+#include "input/data/shard/shard.h"
 
 struct shard {
     struct cs_shard *shard;

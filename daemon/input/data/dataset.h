@@ -7,7 +7,7 @@
 #define CS_INPUT_DATA_DATASET_H
 
 #include "core/base/io.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 
 struct cs_dataset;
 

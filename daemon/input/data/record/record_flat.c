@@ -2,30 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input/data/record_read.h"
-
-static struct cs_turn *next_turn(struct cs_record_reader *r, enum cs_turn_role role)
-{
-    struct cs_turn *turn = &r->record->turns[r->record->n_turns++];
-
-    *turn = (struct cs_turn){.role = role};
-    return turn;
-}
+#include "input/data/record/record_read.h"
 
 static enum cs_status add_question(struct cs_record_reader *r, const char *text, size_t n)
 {
-    return cs_record_split_text(r, next_turn(r, CS_TURN_USER), text, n);
-}
-
-static void add_answer(struct cs_record_reader *r, const json_t *text)
-{
-    struct cs_turn *turn = next_turn(r, CS_TURN_ASSISTANT);
-
-    turn->parts = CS_NEW(r->record->arena, struct cs_part);
-    turn->parts[0] = (struct cs_part){.encoder = -1,
-                                      .text = cs_record_text(r->record->arena, text),
-                                      .len = json_string_length(text)};
-    turn->n_parts = json_string_length(text) > 0;
+    return cs_record_split_text(r, cs_record_next_turn(r, CS_TURN_USER), text, n);
 }
 
 /* --- {user, assistant} ------------------------------------------------------------------------ */
@@ -45,7 +26,7 @@ static enum cs_status add_exchange(struct cs_record_reader *r, const char *where
                                 "question and answer are texts");
     CS_TRY(
         add_question(r, cs_record_text(r->record->arena, question), json_string_length(question)));
-    add_answer(r, answer);
+    cs_record_add_plain(r, CS_TURN_ASSISTANT, answer);
     return CS_OK;
 }
 
@@ -112,6 +93,6 @@ enum cs_status cs_record_read_flat(struct cs_record_reader *r, const json_t *ite
     CS_TRY(cs_record_read_system(r, item));
     CS_TRY(read_history(r, item));
     CS_TRY(read_question(r, item));
-    add_answer(r, answer != NULL ? answer : caption);
+    cs_record_add_plain(r, CS_TURN_ASSISTANT, answer != NULL ? answer : caption);
     return CS_OK;
 }

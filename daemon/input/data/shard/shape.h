@@ -2,7 +2,7 @@
 #ifndef CS_INPUT_DATA_SHAPE_H
 #define CS_INPUT_DATA_SHAPE_H
 
-#include "input/data/index.h"
+#include "input/data/shard/index.h"
 
 /* By the first bytes: another encoding, a compressed or columnar file. */
 enum cs_status cs_shape_check_start(const char *path, const char *bytes, size_t n,

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "input/data/shard.h"
+#include "input/data/shard/shard.h"
 
 /* An open file. state: what the kind keeps. */
 struct cs_shard_file {

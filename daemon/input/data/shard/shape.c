@@ -1,5 +1,5 @@
 /* Tells what a file is that is no list of samples. */
-#include "input/data/shape.h"
+#include "input/data/shard/shape.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "core/base/io.h"
 #include "core/base/str.h"
 #include "core/doc/doc.h"
-#include "input/data/json_tolerant.h"
-#include "input/data/record.h"
+#include "input/data/record/record.h"
+#include "input/data/shard/json_tolerant.h"
 
 static const struct {
     const char *bytes;

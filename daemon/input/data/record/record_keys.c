@@ -1,5 +1,5 @@
 /* Tables of the keys of samples, and whose files stand under which. */
-#include "input/data/record_keys.h"
+#include "input/data/record/record_keys.h"
 
 #include <stdio.h>
 #include <string.h>

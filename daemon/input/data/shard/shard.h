@@ -2,7 +2,7 @@
 #ifndef CS_INPUT_DATA_SHARD_H
 #define CS_INPUT_DATA_SHARD_H
 
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 
 struct cs_shard;
 

@@ -2,7 +2,7 @@
 #ifndef CS_INPUT_DATA_RECORD_READ_H
 #define CS_INPUT_DATA_RECORD_READ_H
 
-#include "input/data/record.h"
+#include "input/data/record/record.h"
 
 enum { CS_RECORD_PLACE = 96 };
 
@@ -49,7 +49,10 @@ enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *
 /* What an object says of a turn beside its text: whether it trains, what it thought. */
 enum cs_status cs_record_read_marks(struct cs_record_reader *r, struct cs_turn *turn,
                                     const char *where, const json_t *node) CS_NODISCARD;
-/* The system text at the top of a sample, into the first of the record's turns, for which there is room. */
+/* record_plain.c. The next of the record's turns, for which there is room; one that holds a text as it is; the
+ * system text at the top of a sample, where it has one. */
+struct cs_turn *cs_record_next_turn(struct cs_record_reader *r, enum cs_turn_role role);
+void cs_record_add_plain(struct cs_record_reader *r, enum cs_turn_role role, const json_t *text);
 enum cs_status cs_record_read_system(struct cs_record_reader *r, const json_t *item) CS_NODISCARD;
 /* {user, assistant}: two turns in one object. */
 bool cs_record_is_exchange(const json_t *node);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "core/base/io.h"
-#include "input/data/index.h"
-#include "input/data/json_tolerant.h"
-#include "input/data/shard_kinds.h"
+#include "input/data/shard/index.h"
+#include "input/data/shard/json_tolerant.h"
+#include "input/data/shard/shard_kinds.h"
 
 static bool is_json(const char *bytes, size_t n)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input/data/record_read.h"
+#include "input/data/record/record_read.h"
 
 static const struct {
     const char *name;

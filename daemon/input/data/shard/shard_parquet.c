@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "input/data/parquet/parquet.h"
-#include "input/data/shard_kinds.h"
+#include "input/data/shard/shard_kinds.h"
 
 struct state {
     struct cs_parquet *file;

@@ -6,9 +6,9 @@
 
 #include "core/base/io.h"
 #include "core/doc/doc.h"
-#include "input/data/json_tolerant.h"
-#include "input/data/shard_kinds.h"
-#include "input/data/tar.h"
+#include "input/data/shard/json_tolerant.h"
+#include "input/data/shard/shard_kinds.h"
+#include "input/data/shard/tar.h"
 
 struct sample {
     size_t first, n; /* of its members */

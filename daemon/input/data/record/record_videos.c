@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input/data/record_read.h"
+#include "input/data/record/record_read.h"
 
 static enum cs_status add_frames(struct cs_record_reader *r, int e, const char *where,
                                  const json_t *list, double fps)

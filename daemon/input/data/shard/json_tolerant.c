@@ -1,5 +1,5 @@
 /* Rewrites what Python's json module writes and jansson refuses, then parses. */
-#include "input/data/json_tolerant.h"
+#include "input/data/shard/json_tolerant.h"
 
 #include <string.h>
 

@@ -20,7 +20,7 @@
 #include <jansson.h>
 
 #include "input/chat/conversation.h"
-#include "input/data/record_keys.h"
+#include "input/data/record/record_keys.h"
 
 enum {
     CS_RECORD_MAX_BYTES = 64 * 1024 * 1024,

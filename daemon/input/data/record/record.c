@@ -1,12 +1,10 @@
-/* Reads one item of a data set: its files, its system turn, its turns (record_turn.c). */
-#include "input/data/record.h"
+/* Reads one item of a data set: its files, its turns (record_plain.c, record_turn.c, record_flat.c). */
+#include "input/data/record/record.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "input/data/record_read.h"
-
-static const char system_keys[] = "system|system_prompt";
+#include "input/data/record/record_read.h"
 
 static enum cs_status read_files(struct cs_record_reader *r, const json_t *item)
 {
@@ -20,26 +18,6 @@ static enum cs_status read_files(struct cs_record_reader *r, const json_t *item)
             CS_TRY(cs_record_add_videos(r, e, name, value, false, NULL));
         r->n_top[e] = r->record->n_files[e] + r->n_videos[e];
     }
-    return CS_OK;
-}
-
-/* A system text at the top is the first turn. NULL or "": there is none. */
-enum cs_status cs_record_read_system(struct cs_record_reader *r, const json_t *item)
-{
-    char name[CS_DOC_NAME];
-    const json_t *text = cs_doc_get(item, system_keys, name);
-    struct cs_turn *turn = &r->record->turns[0];
-
-    if (text == NULL || (json_is_string(text) && json_string_length(text) == 0))
-        return CS_OK;
-    if (!json_is_string(text))
-        return cs_record_refuse(r, name, text, "it must be a text");
-    turn->role = CS_TURN_SYSTEM;
-    turn->parts = CS_NEW(r->record->arena, struct cs_part);
-    turn->parts[turn->n_parts++] = (struct cs_part){.encoder = -1,
-                                                    .text = cs_record_text(r->record->arena, text),
-                                                    .len = json_string_length(text)};
-    r->record->n_turns = 1;
     return CS_OK;
 }
 

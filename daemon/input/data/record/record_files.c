@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "input/data/base64.h"
-#include "input/data/record_read.h"
+#include "input/data/record/base64.h"
+#include "input/data/record/record_read.h"
 
 enum cs_status cs_record_refuse(const struct cs_record_reader *r, const char *where,
                                 const json_t *value, const char *why)

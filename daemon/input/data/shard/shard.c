@@ -1,12 +1,12 @@
 /* Opens a file of a data set as what it is. */
-#include "input/data/shard.h"
+#include "input/data/shard/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
-#include "input/data/shard_kinds.h"
+#include "input/data/shard/shard_kinds.h"
 
 enum { START = 512 };
 

@@ -1,5 +1,5 @@
 /* Walks through the headers of a tar archive. */
-#include "input/data/tar.h"
+#include "input/data/shard/tar.h"
 
 #include <stdlib.h>
 #include <string.h>

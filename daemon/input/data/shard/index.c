@@ -1,12 +1,12 @@
 /* Scans a file for its items. */
-#include "input/data/index.h"
+#include "input/data/shard/index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/io.h"
-#include "input/data/shape.h"
+#include "input/data/shard/shape.h"
 
 enum { BLOCK = 256 * 1024, SPREAD_BYTES = 64 * 1024 * 1024 };
 

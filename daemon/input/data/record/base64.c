@@ -1,5 +1,5 @@
 /* Decodes base64. */
-#include "input/data/base64.h"
+#include "input/data/record/base64.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The keys of the encoders of a job, and those of one for people. */
 #include <string.h>
 
-#include "input/data/record_keys.h"
+#include "input/data/record/record_keys.h"
 #include "input/media/sound/features.h"
 
 enum cs_status cs_record_keys_of(const struct cs_graph *graph, struct cs_arena *arena,
