@@ -51,6 +51,7 @@ static float *arrange(struct cs_golden *g, const struct medium *m, const struct 
         return out;
     }
     cs_front_order(a, m->grid, order);
+    float *const begin = out;
     for (int32_t i = 0; i < n; i++) {
         if (order[i].frame < 0)
             continue;
@@ -61,6 +62,8 @@ static float *arrange(struct cs_golden *g, const struct medium *m, const struct 
                    (size_t)values * sizeof *out);
         out += values;
     }
+    for (float *value = begin; a->front.is_centred && value < out; value++)
+        *value = 2 * *value - 1; /* as the class does, which is given pixels */
     return out;
 }
 
@@ -199,6 +202,34 @@ static struct medium medium_of(const struct media *m, const struct cs_arch *a, i
     return out;
 }
 
+/* in.x holds as much as whatever says the sizes of the items speaks of */
+static enum cs_status check_item(const struct cs_golden *g, const struct media *m,
+                                 const struct medium *one, const struct cs_arch *a, int64_t i,
+                                 struct cs_err *err)
+{
+    const struct cs_st_tensor *x = m->x;
+    const int64_t last = x->dim[x->n_dims - 1], before = x->dim[x->n_dims - 2];
+    const int64_t patches = (int64_t)one->grid[0] * one->grid[1] * one->grid[2];
+    int64_t n = patches * cs_front_values(a);
+    bool is_inside = one->grid[0] > 0 && one->grid[1] > 0 && one->grid[2] > 0;
+    if (one->order == PICTURE)
+        is_inside &= (int64_t)one->grid[1] * a->patch_size <= before &&
+                     (int64_t)one->grid[2] * a->patch_size <= last;
+    if (one->order == READING)
+        is_inside &= n <= last * before;
+    if (one->order == FRAMES)
+        is_inside &= one->grid[0] <= last && before == a->channels;
+    if (one->order == PICTURE || one->order == FRAMES)
+        n = one->plane * a->channels;
+    if (is_inside && one->values - m->values + n <= x->count)
+        return CS_OK;
+    return cs_fail(
+        err, CS_CORRUPT,
+        "%s: item %lld with a grid of %d x %d x %d does not fit into in.x of %lld values",
+        cs_st_path(g->file), (long long)i, one->grid[0], one->grid[1], one->grid[2],
+        (long long)x->count);
+}
+
 static enum cs_status add_media(struct cs_golden *g, const struct cs_arch *a, struct cs_err *err)
 {
     struct media m = {.n = 0};
@@ -210,6 +241,7 @@ static enum cs_status add_media(struct cs_golden *g, const struct cs_arch *a, st
     float *out = g->patches[0];
     for (int64_t i = 0; i < m.n; i++) {
         const struct medium one = medium_of(&m, a, i, &at);
+        CS_TRY(check_item(g, &m, &one, a, i, err));
         out = arrange(g, &one, a, out);
         CS_TRY(add_item(g, &one, a, err));
     }

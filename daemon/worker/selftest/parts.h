@@ -31,7 +31,8 @@ struct cs_golden {
         const char *name; /* "logits" of the rows with a label, or "last" of a tower */
         float *values;
         int64_t dim[2];
-    } after; /* what the model computes after the steps, in the arena */
+    } after;                /* what the model computes after the steps, in the arena */
+    struct cs_noise *noise; /* NULL: nothing is known of it */
 };
 
 /* ---- golden.c ---- */
@@ -73,12 +74,29 @@ enum cs_status cs_golden_check_tower(struct cs_golden *golden, struct cs_selftes
 
 /* ---- compare.c ---- */
 struct cs_selftest_check *cs_selftest_add(struct cs_selftest *test, const char *what, double limit);
-/* a deviation that is larger than those before, or NaN, is the check's */
-void cs_selftest_note(struct cs_selftest_check *check, double deviation, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* values: within 1e-4 or 1e-5 of their size; in bf16 their direction */
-void cs_selftest_values(const struct cs_golden *golden, struct cs_selftest_check *check,
-                        const char *name, int64_t n, const float *got, const float *want);
+
+/* What is compared at a time, and how. */
+struct cs_selftest_pair {
+    const char *name;
+
+    enum cs_pair_kind {
+        CS_PAIR_VALUES, /* the worst value: within 1 or a tenth of the largest; bf16: 1 - cosine */
+        CS_PAIR_VECTOR, /* norm of the difference over norm + unit */
+        CS_PAIR_NUMBER  /* difference in units */
+    } kind;
+
+    int64_t n;
+    const float *got, *want;
+    double unit;
+};
+
+/* The pair that is furthest over what is allowed of it is the check's. */
+void cs_selftest_compare(const struct cs_golden *g, struct cs_selftest_check *check,
+                         struct cs_selftest_pair pair);
+/* a single number, in units */
+void cs_selftest_number(const struct cs_golden *g, struct cs_selftest_check *check,
+                        const char *name, double got, float want, double unit);
+const char *cs_selftest_step(int i); /* "step 3" */
 double cs_selftest_limit(const struct cs_golden *golden, double f32, double bf16);
 /* every gradient of the golden against ours times scale, and none of ours without one */
 enum cs_status cs_golden_check_gradients(struct cs_golden *golden, double scale,
@@ -86,5 +104,34 @@ enum cs_status cs_golden_check_gradients(struct cs_golden *golden, double scale,
 /* n acts of the device as fp32, in the arena */
 enum cs_status cs_golden_fetch(struct cs_golden *golden, const void *acts, int64_t n, float **out,
                                struct cs_err *err) CS_NODISCARD;
+
+/* ---- noise.c ---- */
+enum { CS_NOISE_ALLOWED = 2 }; /* times the noise is no deviation */
+
+enum cs_noise_phase {
+    CS_NOISE_KEPT,  /* what the run computes is kept for the others */
+    CS_NOISE_MOVED, /* weights are moved: how far it comes from what was kept is noise */
+    CS_NOISE_KNOWN  /* deviations are judged by it */
+};
+
+/* of one pair, in the order in which they are compared */
+struct cs_noise_entry {
+    float *got;
+    double noise;
+    struct cs_noise_entry *after;
+};
+
+struct cs_noise {
+    struct cs_arena *arena;
+    enum cs_noise_phase phase;
+    struct cs_noise_entry *first, **next;
+};
+
+void cs_noise_begin(struct cs_noise *noise, enum cs_noise_phase phase);
+/* NULL: nothing is known of noise */
+struct cs_noise_entry *cs_noise_next(struct cs_noise *noise, const struct cs_selftest_pair *pair);
+/* every weight by at most so many times 2^-24 of itself */
+enum cs_status cs_noise_move(struct cs_golden *golden, uint64_t seed, double units,
+                             struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -14,11 +14,14 @@
 
 #include "worker/device/device.h"
 
-/* One comparison: deviation is the largest found, in the unit of `limit`; where names it. */
+/* One comparison: deviation is the one that is furthest over its limit, which is the usual one, or twice
+ * what rounding alone does to this model where that is more (noise.c); where names it. */
 struct cs_selftest_check {
     const char *what; /* a constant: "logits", "loss", "gradients", "step loss", "step norm", ... */
     double deviation, limit;
-    int64_t n; /* values or tensors compared */
+    double usual, most; /* the least and the largest that the limit can be */
+    double noise;       /* the largest that was seen */
+    int64_t n;          /* values or tensors compared */
     char where[160];
 };
 
