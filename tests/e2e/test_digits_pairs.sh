@@ -2,6 +2,7 @@
 # Real pictures of different sizes, two a sample: each becomes as many tiles as its shape asks for. The counts of
 # data check are those that the sizes give, and at least 90 % of held-out questions about one of the two digits are
 # answered correctly after a short training from random weights.
+[ -n "${CORNSTARCH_LONG:-}" ] || { echo "skipped: runs with --long"; exit 77; }
 . "$(dirname "$0")/../support/e2e.sh"
 export CORNSTARCH_BIN=$bin
 ( . "$root/tests/e2e/tools/oracle_venv.sh"

@@ -134,7 +134,7 @@ static enum cs_status read_list(const struct cs_spec_reader *reader, const json_
 static enum cs_status read_adapters(const struct cs_spec_reader *reader, const json_t *model,
                                     struct cs_spec *spec)
 {
-    void *list;
+    void *list = NULL;
     CS_TRY(read_list(reader, model, "model", "adapters", sizeof *spec->adapters, &list,
                      &spec->n_adapters));
     spec->adapters = list;
@@ -144,7 +144,7 @@ static enum cs_status read_adapters(const struct cs_spec_reader *reader, const j
 static enum cs_status read_groups(const struct cs_spec_reader *reader, const json_t *optimizer,
                                   struct cs_spec *spec)
 {
-    void *list;
+    void *list = NULL;
     CS_TRY(read_list(reader, optimizer, "optimizer", "groups", sizeof *spec->groups, &list,
                      &spec->n_groups));
     spec->groups = list;

@@ -28,7 +28,7 @@ static struct pass pass_of(struct cs_run *run, const struct cs_layer_model *l,
 
 static enum cs_chain_op op_at(const struct pass *p, int32_t step)
 {
-    return step >= 0 && step < p->chain->n ? p->chain->op[step] : CS_CHAIN_OPS;
+    return step < p->chain->n ? p->chain->op[step] : CS_CHAIN_OPS;
 }
 
 static bool drops(const struct pass *p)
@@ -298,7 +298,7 @@ void cs_chain_bwd(struct cs_run *run, const struct cs_layer_model *l, const stru
         return;
     for (int32_t step = start.chain->n - 1; step >= lowest; step--) {
         const struct pass p = pass_at(&start, step);
-        const bool has_act = op_at(&p, step - 1) == CS_CHAIN_ACT;
+        const bool has_act = step > 0 && op_at(&p, step - 1) == CS_CHAIN_ACT;
         const bool is_end = step == 0, is_lowest = step == lowest && dx == NULL;
         const bool needs_none = is_lowest && op_at(&p, step) == CS_CHAIN_LINEAR;
         void *to = is_end && dx != NULL ? dx
