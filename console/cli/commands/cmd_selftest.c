@@ -14,6 +14,8 @@
 struct values {
     struct cs_cmd_common common;
     const char *device, *precision, *adapter, *written;
+    int64_t stages, encoder_stages, replicas;
+    const char *modality, *schedule, *recompute, *train;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -22,6 +24,13 @@ static const struct cs_option options[] = {
     {"device", 'D', CS_OPT_STRING, 0, 0, "cpu:0", "DEVICE", NULL, "where it runs: cpu:0, cuda:0", AT(device)},
     {"adapter", 'a', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "train the adapter in DIR/adapter on the model, compare with DIR/golden.safetensors", AT(adapter)},
     {"export", 'e', CS_OPT_STRING, 0, 0, NULL, "DIR", NULL, "write the trained model there, and what it computes then: DIR/after.safetensors", AT(written)},
+    {"stages", 0, CS_OPT_INT, 0, 31, "0", "N", NULL, "also over so many pipeline stages of the language model, each a rank, compared with one rank too; 0: one rank", AT(stages)},
+    {"encoder-stages", 0, CS_OPT_INT, 1, 31, "1", "N", NULL, "pipeline stages of the encoder", AT(encoder_stages)},
+    {"replicas", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "data-parallel replicas of the pipeline", AT(replicas)},
+    {"modality", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "where the encoder runs, as in a job; default: on ranks of its own", AT(modality)},
+    {"schedule", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "order of forwards and backwards, as in a job; default: 1f1b", AT(schedule)},
+    {"recompute", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "activations that are made again, as in a job; default: none", AT(recompute)},
+    {"train", 0, CS_OPT_STRING, 0, 0, NULL, "GLOBS", NULL, "layers that train, blanks between; default: all", AT(train)},
     {"precision", 'P', CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "what it computes in, fp32 or bf16; default: what the device usually does", AT(precision)},
 };
 static const struct cs_column columns[] = {
@@ -81,6 +90,19 @@ static enum cs_status show(struct cs_cmd *cmd, const char *dir, json_t *outcome,
                    : cs_fail(err, CS_CORRUPT, "%s: %s is not as transformers has it", dir, family);
 }
 
+/* NULL: one rank */
+static json_t *layout_of(const struct values *v)
+{
+    if (v->stages == 0 && v->encoder_stages == 1 && v->replicas == 1 && v->modality == NULL &&
+        v->schedule == NULL && v->recompute == NULL && v->train == NULL)
+        return NULL;
+    return json_pack("{s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
+                     (json_int_t)(v->stages > 0 ? v->stages : 1), "encoder_stages",
+                     (json_int_t)v->encoder_stages, "replicas", (json_int_t)v->replicas, "modality",
+                     v->modality, "schedule", v->schedule, "recompute", v->recompute, "train",
+                     v->train);
+}
+
 static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct values *v = cmd->values;
@@ -91,9 +113,9 @@ static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)
     char adapter[PATH_MAX];
     if (v->adapter != NULL && realpath(v->adapter, adapter) == NULL)
         return cs_fail_errno(err, "the directory %s", v->adapter);
-    json_t *request =
-        json_pack("{s:s, s:s, s:s*, s:s*}", "dir", dir, "device", v->device, "adapter",
-                  v->adapter != NULL ? adapter : NULL, "written", v->written);
+    json_t *request = json_pack("{s:s, s:s, s:s*, s:s*, s:o*}", "dir", dir, "device", v->device,
+                                "adapter", v->adapter != NULL ? adapter : NULL, "written",
+                                v->written, "layout", layout_of(v));
     if (request == NULL)
         return cs_fail(err, CS_INVALID, "%s is not valid UTF-8", dir);
     if (v->precision != NULL)

@@ -14,6 +14,17 @@ static void tap_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     cs_device_copy(run->device, y, x, (size_t)n * run->ops->act_bytes);
 }
 
+/* What the weight half of a split backward reads: its place among the rows between stages is given back
+ * before that. */
+static const void *hold(struct cs_run *run, const struct cs_layer_model *l, const void *d_made)
+{
+    const struct cs_chain *chain = &l->arch->tap;
+    const int64_t n = (int64_t)run->input->n_rows[l->encoder] * cs_chain_at(chain, chain->n).width;
+    void *held = cs_run_hold(run, n);
+    cs_device_copy(run->device, held, d_made, (size_t)n * run->ops->act_bytes);
+    return held;
+}
+
 static void tap_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                     const struct cs_layer_ends *ends, const void *dy, void *dx,
                     const struct cs_kept *kept)
@@ -23,6 +34,8 @@ static void tap_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     void *d = dx != NULL && d_made != NULL ? cs_run_take(run, n) : NULL;
     if (rows == 0)
         return;
+    if (d_made != NULL && run->later != NULL)
+        d_made = hold(run, l, d_made);
     if (d_made != NULL)
         cs_chain_bwd(run, l, &l->arch->tap, run->input->n_rows[l->encoder], d_made, d, kept);
     if (d != NULL)

@@ -99,7 +99,7 @@ static void note(const struct cs_golden *g, struct cs_selftest_check *check,
     check->deviation = deviation;
     check->limit = allowed;
     if (p->kind == CS_PAIR_NUMBER)
-        snprintf(check->where, sizeof check->where, "%s: %.9g, transformers %.9g", p->name,
+        snprintf(check->where, sizeof check->where, "%s: %.9g, expected %.9g", p->name,
                  (double)p->got[0], (double)p->want[0]);
     else if (p->kind == CS_PAIR_VALUES && cs_device_is_f32(g->device))
         snprintf(check->where, sizeof check->where, "%s[%lld]", p->name, (long long)at);

@@ -1,4 +1,4 @@
-/* The job of a golden directory: all of its modules train, on one rank, with the optimizer of the
+/* The job of a golden directory: its modules train, as its layout says, with the optimizer of the
  * golden. What a tower alone lacks (a projector, a language model) is there in its smallest form and
  * does not run. */
 #include <stdio.h>
@@ -54,35 +54,67 @@ static void complete(json_t *modules)
         json_array_append_new(modules, small_llm(width_behind(encoder)));
 }
 
-/* one stage for every branch */
-static json_t *stages_of(const json_t *modules)
+static json_t *stages_of(const json_t *modules, const struct cs_selftest_layout *layout)
 {
     json_t *parallel = json_object(), *module;
+    const char *recompute = layout != NULL ? layout->recompute : NULL;
     size_t i;
     json_array_foreach((json_t *)(uintptr_t)modules, i, module)
     {
         char branch[64];
         const char *name = json_string_value(json_object_get(module, "name"));
         snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
-        json_object_set_new(parallel, branch, json_pack("{s:i}", "pp", 1));
+        const bool is_llm = strcmp(branch, "llm") == 0;
+        const int pp = layout == NULL ? 1 : is_llm ? layout->stages : layout->encoder_stages;
+        json_object_set_new(parallel, branch,
+                            json_pack("{s:i, s:s*}", "pp", pp, "recompute", recompute));
     }
     return parallel;
 }
 
-static json_t *job_of(json_t *modules, json_t *adapters, int32_t seq_tokens)
+/* "GLOB GLOB": what trains; whatever no rule names is frozen */
+static json_t *rules_of(const char *train)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:[{s:s, s:s}], s:o}, s:{s:s, s:s, s:s, "
-                     "s:o, s:i, s:i, s:i}, "
-                     "s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}, s:{s:s}}",
-                     "schema", "cornstarch.job/1", "name", "selftest", "seed", 0, "steps",
-                     (int)CS_GOLDEN_STEPS, "batch_samples", 1, "model", "modules", modules, "rules",
-                     "op", json_array_size(adapters) > 0 ? "freeze" : "train", "glob", "*",
-                     "adapters", adapters, "plan", "cluster", "here", "modality",
-                     "encoder-colocated", "schedule", "1f1b", "parallel", stages_of(modules),
-                     "seq_tokens", (int)seq_tokens, "slots", 1, "dp", 1, "data", "format", "llava",
-                     "json", "/none", "images", "/none", "optimizer", "kind", "adamw", "lr", 1e-3,
-                     "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip", 1.0,
-                     "warmup_steps", 0, "lr", "kind", "constant");
+    json_t *rules = json_array();
+    for (const char *at = train + strspn(train, " "); *at != '\0'; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        json_array_append_new(rules, json_pack("{s:s, s:s%}", "op", "train", "glob", at, n));
+        at += n;
+    }
+    return rules;
+}
+
+static json_t *model_of(const struct cs_golden_job *job, json_t *modules, json_t *adapters)
+{
+    const char *train = job->layout != NULL ? job->layout->train : NULL;
+    if (train == NULL)
+        train = json_array_size(adapters) > 0 ? "" : "*";
+    return json_pack("{s:o, s:o, s:o}", "modules", modules, "rules", rules_of(train), "adapters",
+                     adapters);
+}
+
+static json_t *plan_of(const struct cs_golden_job *job, const json_t *modules)
+{
+    const struct cs_selftest_layout *l = job->layout;
+    const char *modality = l != NULL && l->modality != NULL ? l->modality : "encoder-parallel";
+    return json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:i}", "cluster", "here", "modality",
+                     l != NULL ? modality : "encoder-colocated", "schedule",
+                     l != NULL && l->schedule != NULL ? l->schedule : "1f1b", "parallel",
+                     stages_of(modules, l), "seq_tokens", (int)job->seq_tokens, "slots", job->slots,
+                     "dp", job->replicas);
+}
+
+static json_t *job_of(const struct cs_golden_job *job, json_t *modules, json_t *adapters)
+{
+    json_t *plan = plan_of(job, modules);
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:[f, f], "
+        "s:f, s:f, s:f, s:i}, s:{s:s}}",
+        "schema", "cornstarch.job/1", "name", "selftest", "seed", 0, "steps", (int)CS_GOLDEN_STEPS,
+        "batch_samples", (int)job->samples * job->slots, "model", model_of(job, modules, adapters),
+        "plan", plan, "data", "format", "llava", "json", "/none", "images", "/none", "optimizer",
+        "kind", "adamw", "lr", 1e-3, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1, "clip",
+        1.0, "warmup_steps", 0, "lr", "kind", "constant");
 }
 
 /* Items are of any size, as far as there is something to make them of. */
@@ -111,20 +143,20 @@ static enum cs_status read_adapters(const char *dir, json_t **out, struct cs_err
     return status;
 }
 
-enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
-                                  int64_t values, json_t **out, struct cs_err *err)
+enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out, struct cs_err *err)
 {
     json_t *modules = NULL, *adapters = NULL;
-    if (adapter != NULL)
-        CS_TRY(read_adapters(adapter, &adapters, err));
-    const enum cs_status status = cs_hfdir_modules(dir, &modules, err);
+    if (job->adapter != NULL)
+        CS_TRY(read_adapters(job->adapter, &adapters, err));
+    const enum cs_status status = cs_hfdir_modules(job->dir, &modules, err);
     if (status != CS_OK) {
         json_decref(adapters);
         return status;
     }
     complete(modules);
-    if (values > 0)
-        set_items(modules, seq_tokens, values);
-    *out = job_of(modules, adapters != NULL ? adapters : json_array(), seq_tokens);
-    return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", dir);
+    if (job->values > 0)
+        set_items(modules, job->seq_tokens, job->values);
+    *out = job_of(job, modules, adapters != NULL ? adapters : json_array());
+    return *out != NULL ? CS_OK
+                        : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", job->dir);
 }

@@ -5,7 +5,7 @@
 
 #include "worker/selftest/parts.h"
 
-static void name_family(const struct cs_golden *g, struct cs_selftest *out)
+void cs_golden_name(const struct cs_golden *g, struct cs_selftest *out)
 {
     for (int k = 0; k < CS_MODULE_KINDS; k++)
         if (g->part[k] != NULL) {
@@ -27,12 +27,13 @@ static enum cs_status run(const struct run *r, struct cs_selftest *out, struct c
 {
     struct cs_golden golden;
     *out = (struct cs_selftest){.n_checks = 0};
-    enum cs_status status = cs_golden_open(r->asked.dir, r->asked.adapter, r->device, &golden, err);
+    enum cs_status status =
+        cs_golden_open(r->asked.dir, r->asked.adapter, NULL, false, r->device, &golden, err);
     golden.noise = r->noise;
     if (status == CS_OK && r->seed != 0)
         status = cs_noise_move(&golden, r->seed, r->units, err);
     if (status == CS_OK) {
-        name_family(&golden, out);
+        cs_golden_name(&golden, out);
         status = cs_golden_has(&golden, "in.probe") ? cs_golden_check_tower(&golden, out, err)
                                                     : cs_golden_check_text(&golden, out, err);
     }
@@ -101,6 +102,8 @@ enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
                                   struct cs_err *err)
 {
     const struct run plain = {.asked = *request, .device = device};
+    if (request->layout != NULL)
+        return cs_golden_check_layout(request, device, out, err);
     CS_TRY(run(&plain, out, err));
     return is_good(out) || !cs_device_is_f32(device) ? CS_OK : run_with_noise(&plain, out, err);
 }

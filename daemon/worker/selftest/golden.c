@@ -78,11 +78,23 @@ static int32_t rows_of(const struct cs_golden *golden)
     return (int32_t)(n < 64 ? 256 : 4 * n);
 }
 
-/* values of the media, 0: there are none */
+/* values of media that are of any size, 0: there are none, or they are of the one size of the tower */
 static int64_t values_of(const struct cs_golden *golden)
 {
+    static const char *const sizes[] = {
+        "in.grid",
+        "in.image_grid_thw",
+        "in.shapes",
+        "in.sizes",
+        "in.image_sizes",
+        "in.image_position_ids",
+        "in.feature_attention_mask",
+    };
     const struct cs_st_tensor *x = cs_st_find(golden->file, "in.x");
-    return x != NULL ? x->count : 0;
+    for (size_t i = 0; x != NULL && i < CS_ARRAY_LEN(sizes); i++)
+        if (cs_golden_has(golden, sizes[i]))
+            return x->count;
+    return 0;
 }
 
 static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
@@ -95,16 +107,16 @@ static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status plan(struct cs_golden *g, struct cs_err *err)
+static enum cs_status plan(struct cs_golden *g, bool is_spread, struct cs_err *err)
 {
     CS_TRY(cs_spec_read(g->document, g->arena, &g->spec, err));
     CS_TRY(cs_graph_build(g->spec, true, g->arena, &g->graph, err));
     CS_TRY(cs_cluster_read(g->spec->cluster, 0, &g->cluster, err));
     CS_TRY(cs_plan_make(g->spec, g->graph, &g->cluster, g->arena, &g->plan, err));
-    for (int32_t s = 0; s < g->plan->n_stages; s++) /* it is one rank that runs them */
+    for (int32_t s = 0; !is_spread && s < g->plan->n_stages; s++)
         g->plan->stages[s].rank = 0;
-    g->plan->n_ranks = 1;
-    g->plan->n_groups = 0;
+    g->plan->n_ranks = is_spread ? g->plan->n_ranks : 1;
+    g->plan->n_groups = is_spread ? g->plan->n_groups : 0;
     return open_parts(g, err);
 }
 
@@ -123,21 +135,48 @@ static enum cs_status make_slot(struct cs_golden *g, struct cs_err *err)
     return CS_OK;
 }
 
-enum cs_status cs_golden_open(const char *dir, const char *adapter, struct cs_device *device,
-                              struct cs_golden *out, struct cs_err *err)
+static enum cs_status open_file(struct cs_golden *g, const char *adapter, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
-    *out = (struct cs_golden){.dir = dir, .device = device, .arena = cs_arena_new(0)};
-    CS_TRY(cs_path(path, err, "%s/golden.safetensors", adapter != NULL ? adapter : dir));
+    CS_TRY(cs_path(path, err, "%s/golden.safetensors", adapter != NULL ? adapter : g->dir));
     if (!cs_fs_exists(path))
         return cs_fail(err, CS_NOT_FOUND,
                        "%s is not there: the directory needs the golden beside config.json and "
                        "model.safetensors",
                        path);
-    CS_TRY(cs_st_open(path, &out->file, err));
-    CS_TRY(cs_golden_document(dir, adapter, rows_of(out), values_of(out), &out->document, err));
-    CS_TRY(plan(out, err));
+    return cs_st_open(path, &g->file, err);
+}
+
+static enum cs_status make_document(struct cs_golden *g, const char *adapter, bool is_spread,
+                                    struct cs_err *err)
+{
+    const struct cs_st_tensor *ids = cs_st_find(g->file, "in.ids");
+    const int batch = ids != NULL && ids->n_dims > 0 ? (int)ids->dim[0] : 1;
+    const struct cs_golden_job job = {
+        .dir = g->dir,
+        .adapter = adapter,
+        .layout = g->layout,
+        .slots = cs_golden_slots(g->layout, batch),
+        .replicas = is_spread ? g->layout->replicas : 1,
+        .samples = batch,
+        .seq_tokens = rows_of(g),
+        .values = values_of(g),
+    };
+    return cs_golden_document(&job, &g->document, err);
+}
+
+enum cs_status cs_golden_open(const char *dir, const char *adapter,
+                              const struct cs_selftest_layout *layout, bool is_spread,
+                              struct cs_device *device, struct cs_golden *out, struct cs_err *err)
+{
+    *out = (struct cs_golden){
+        .dir = dir, .layout = layout, .device = device, .arena = cs_arena_new(0)};
+    CS_TRY(open_file(out, adapter, err));
+    CS_TRY(make_document(out, adapter, is_spread, err));
+    CS_TRY(plan(out, is_spread, err));
     CS_TRY(make_slot(out, err));
+    if (is_spread)
+        return CS_OK;
     const struct cs_trainer_config config = {
         .spec = out->spec, .graph = out->graph, .plan = out->plan, .device = device};
     CS_TRY(cs_trainer_new(&config, &out->trainer, err));
@@ -152,6 +191,7 @@ void cs_golden_close(struct cs_golden *golden)
     for (int e = 0; e < CS_MAX_ENCODERS; e++)
         free(golden->patches[e]);
     free(golden->slot_memory);
+    free(golden->cut_memory);
     free(golden->manifest);
     cs_st_close(golden->file);
     json_decref(golden->document);

@@ -2,7 +2,7 @@
  * the files have for it. */
 #include <string.h>
 
-#include "worker/selftest/parts.h"
+#include "worker/selftest/outcome.h"
 
 static bool is_name(const struct cs_param *param, const char *prefix, const char *rest)
 {
@@ -74,33 +74,44 @@ static bool is_together(const struct cs_param *a, const struct cs_param *b)
            strcmp(a->whole, b->whole) == 0;
 }
 
-/* elements of what the class keeps the parameter in */
-static int64_t count_together(const struct cs_golden *g, const struct cs_param *param)
+/* What the class keeps the parameter in, in the arena: its gradient times scale, with those of the group
+ * that it is one tensor with. *count: elements. */
+static const float *grad_together(const struct cs_golden *g, const struct cs_outcome *outcome,
+                                  const struct cs_param *param, double scale, int64_t *count)
 {
     const struct cs_layer *layer = &g->graph->layers[param->layer];
     int64_t n = 0;
     for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++)
         n += is_together(param, &g->graph->params[i]) ? g->graph->params[i].count : 0;
-    return n > 0 ? n : param->count;
+    *count = n > 0 ? n : param->count;
+    float *whole = CS_NEW_ARRAY(g->arena, float, *count + 1);
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *part = &g->graph->params[i];
+        const bool is_part = n > 0 ? is_together(param, part) : part == param;
+        for (int64_t k = 0; is_part && k < part->count; k++)
+            whole[(n > 0 ? part->whole_at : 0) + k] = (float)((double)outcome->grad[i][k] * scale);
+    }
+    return whole;
 }
 
 /* noise: of the largest gradients. The gradient of a key's bias is zero, because it shifts a row of scores:
  * there rounding meets rounding. */
-static enum cs_status compare(struct cs_golden *g, const struct cs_param *param, const char *name,
-                              double scale, double noise, struct cs_selftest_check *check,
-                              struct cs_err *err)
+double cs_outcome_floor(const struct cs_golden *g, double noise)
 {
-    const struct cs_shard *shard = cs_params_find(g->trainer->params, param->id);
-    const int64_t n = count_together(g, param);
-    float *want, *got = CS_NEW_ARRAY(g->arena, float, n + 1);
-    int64_t count;
+    return (cs_device_is_f32(g->device) ? 1e3 : 5e4) * noise;
+}
+
+static enum cs_status compare(const struct cs_outcome *outcome, struct cs_golden *g,
+                              const struct cs_param *param, const char *name, double scale,
+                              double noise, struct cs_selftest_check *check, struct cs_err *err)
+{
+    float *want;
+    int64_t count, n;
+    const float *got = grad_together(g, outcome, param, scale, &n);
     CS_TRY(cs_golden_floats(g, name, &want, &count, err));
     if (count != n)
         return cs_fail(err, CS_CORRUPT, "%s: %s has %lld elements, %s has %lld",
                        cs_st_path(g->file), name, (long long)count, param->name, (long long)n);
-    CS_TRY(cs_device_read(g->device, got, shard->grad, (size_t)count * sizeof *got, err));
-    for (int64_t i = 0; i < count; i++)
-        got[i] = (float)((double)got[i] * scale);
     cs_selftest_compare(g, check,
                         (struct cs_selftest_pair){
                             .name = name,
@@ -108,7 +119,7 @@ static enum cs_status compare(struct cs_golden *g, const struct cs_param *param,
                             .n = count,
                             .got = got,
                             .want = want,
-                            .unit = (cs_device_is_f32(g->device) ? 1e3 : 5e4) * noise,
+                            .unit = cs_outcome_floor(g, noise),
                         });
     return CS_OK;
 }
@@ -127,8 +138,8 @@ static enum cs_status check_all_found(const struct cs_golden *g, const bool *is_
     return CS_OK;
 }
 
-enum cs_status cs_golden_check_gradients(struct cs_golden *g, double scale, struct cs_selftest *out,
-                                         struct cs_err *err)
+enum cs_status cs_outcome_check_gradients(const struct cs_outcome *outcome, struct cs_golden *g,
+                                          double scale, struct cs_selftest *out, struct cs_err *err)
 {
     static const char begin[] = "grad.";
     float *norm;
@@ -146,7 +157,8 @@ enum cs_status cs_golden_check_gradients(struct cs_golden *g, double scale, stru
                            cs_st_path(g->file), name);
         for (int32_t i = 0; i < g->graph->n_params; i++)
             is_found[i] |= i == param->id || is_together(param, &g->graph->params[i]);
-        CS_TRY(compare(g, param, name, scale, 1e-6 * (double)norm[0], check, err));
+        if (param->is_trainable)
+            CS_TRY(compare(outcome, g, param, name, scale, 1e-6 * (double)norm[0], check, err));
     }
     return check_all_found(g, is_found, err);
 }

@@ -239,7 +239,9 @@ static enum cs_status add_media(struct cs_golden *g, const struct cs_arch *a, st
     if (g->patches[0] == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the media of the golden");
     float *out = g->patches[0];
+    g->patch_at = CS_NEW_ARRAY(g->arena, int64_t, m.n + 1);
     for (int64_t i = 0; i < m.n; i++) {
+        g->patch_at[i] = out - g->patches[0];
         const struct medium one = medium_of(&m, a, i, &at);
         CS_TRY(check_item(g, &m, &one, a, i, err));
         out = arrange(g, &one, a, out);

@@ -21,11 +21,16 @@ struct cs_golden {
     struct cs_plan *plan;
     struct cs_device *device;
     struct cs_trainer *trainer;
-    struct cs_hfdir *part[CS_MODULE_KINDS]; /* NULL: the directory has no such module */
+    struct cs_hfdir *part[CS_MODULE_KINDS];  /* NULL: the directory has no such module */
+    const struct cs_selftest_layout *layout; /* NULL: one rank, and one slot */
     void *slot_memory;
-    struct cs_slot slot;
+    struct cs_slot slot; /* the whole batch */
     struct cs_manifest *manifest;
     float *patches[CS_MAX_ENCODERS]; /* rows in the order of the encoder, NULL: none */
+    int64_t *patch_at;     /* (items of the first encoder) their first values in patches */
+    struct cs_slot *slots; /* (manifest->n_slots) of a step, and their patches */
+    const float *(*slot_patches)[CS_MAX_ENCODERS];
+    void *cut_memory; /* of slots with a part of the batch */
 
     struct {
         const char *name; /* "logits" of the rows with a label, or "last" of a tower */
@@ -36,8 +41,12 @@ struct cs_golden {
 };
 
 /* ---- golden.c ---- */
-enum cs_status cs_golden_open(const char *dir, const char *adapter, struct cs_device *device,
-                              struct cs_golden *out, struct cs_err *err) CS_NODISCARD;
+/* layout: of the steps, NULL: one slot. is_spread: on the ranks of the layout, and no trainer is made;
+ * else on one rank, with the slots that the layout has. */
+enum cs_status cs_golden_open(const char *dir, const char *adapter,
+                              const struct cs_selftest_layout *layout, bool is_spread,
+                              struct cs_device *device, struct cs_golden *out,
+                              struct cs_err *err) CS_NODISCARD;
 void cs_golden_close(struct cs_golden *golden);
 bool cs_golden_has(const struct cs_golden *golden, const char *name);
 /* fp32 values of a tensor, in the arena; count may be NULL */
@@ -51,9 +60,15 @@ enum cs_status cs_golden_tensor(const struct cs_golden *golden, const char *name
                                 const struct cs_st_tensor **out, struct cs_err *err) CS_NODISCARD;
 
 /* ---- document.c: the job that trains everything that the directory holds, on one rank ---- */
-/* values: of all its media; an item has no more */
-enum cs_status cs_golden_document(const char *dir, const char *adapter, int32_t seq_tokens,
-                                  int64_t values, json_t **out, struct cs_err *err) CS_NODISCARD;
+struct cs_golden_job {
+    const char *dir, *adapter;
+    const struct cs_selftest_layout *layout; /* NULL: one stage a branch, one replica */
+    int slots, replicas;                     /* of a step */
+    int32_t seq_tokens, samples;             /* rows and documents of a slot */
+    int64_t values;                          /* of all media; an item has no more */
+};
+enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out,
+                                  struct cs_err *err) CS_NODISCARD;
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
@@ -65,8 +80,22 @@ enum cs_status cs_golden_forward(struct cs_golden *golden, float **logits,
 /* ---- written.c: the model as it is now, with `after` in DIR/after.safetensors ---- */
 enum cs_status cs_golden_write(struct cs_golden *golden, const char *dir,
                                struct cs_err *err) CS_NODISCARD;
+/* ---- slots.c: the batch as the slots of a step ---- */
+/* slots of a step of `batch` documents */
+int cs_golden_slots(const struct cs_selftest_layout *layout, int batch);
+enum cs_status cs_golden_cut(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
+
+/* ---- layout.c: the golden on one rank, then on those of the layout ---- */
+enum cs_status cs_golden_check_layout(const struct cs_selftest_request *request,
+                                      struct cs_device *device, struct cs_selftest *out,
+                                      struct cs_err *err) CS_NODISCARD;
+
+/* ---- family.c ---- */
+void cs_golden_name(const struct cs_golden *golden, struct cs_selftest *out);
 
 /* ---- text.c, tower.c: the checks of each kind ---- */
+/* the batch goes to the slots */
+enum cs_status cs_golden_fill(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_golden_check_text(struct cs_golden *golden, struct cs_selftest *out,
                                     struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_golden_check_tower(struct cs_golden *golden, struct cs_selftest *out,
@@ -98,9 +127,6 @@ void cs_selftest_number(const struct cs_golden *g, struct cs_selftest_check *che
                         const char *name, double got, float want, double unit);
 const char *cs_selftest_step(int i); /* "step 3" */
 double cs_selftest_limit(const struct cs_golden *golden, double f32, double bf16);
-/* every gradient of the golden against ours times scale, and none of ours without one */
-enum cs_status cs_golden_check_gradients(struct cs_golden *golden, double scale,
-                                         struct cs_selftest *out, struct cs_err *err) CS_NODISCARD;
 /* n acts of the device as fp32, in the arena */
 enum cs_status cs_golden_fetch(struct cs_golden *golden, const void *acts, int64_t n, float **out,
                                struct cs_err *err) CS_NODISCARD;

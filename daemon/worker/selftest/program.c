@@ -4,6 +4,7 @@
 #include "core/base/say.h"
 #include "core/wire/wire.h"
 #include "worker/selftest/parts.h"
+#include "worker/selftest/ranks.h"
 
 enum { EXIT_FAILED = 6 };
 
@@ -28,6 +29,41 @@ static json_t *outcome_json(const struct cs_selftest *test, const char *device)
                      checks, "ok", (int)is_good);
 }
 
+/* of the request; its texts stay in the request */
+static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, struct cs_err *err)
+{
+    *out = (struct cs_selftest_layout){
+        .stages = (int)cs_msg_int(in, "stages", 1),
+        .encoder_stages = (int)cs_msg_int(in, "encoder_stages", 1),
+        .replicas = (int)cs_msg_int(in, "replicas", 1),
+        .modality = cs_msg_str(in, "modality", NULL),
+        .schedule = cs_msg_str(in, "schedule", NULL),
+        .recompute = cs_msg_str(in, "recompute", NULL),
+        .train = cs_msg_str(in, "train", NULL),
+    };
+    if (out->stages < 1 || out->encoder_stages < 1 || out->replicas < 1 ||
+        out->stages + out->encoder_stages > CS_SELFTEST_RANKS || out->replicas > CS_SELFTEST_RANKS)
+        return cs_fail(err, CS_LIMIT, "layout: stages, encoder_stages and replicas are 1 to %d",
+                       CS_SELFTEST_RANKS);
+    return CS_OK;
+}
+
+static enum cs_status run(json_t *request, struct cs_device *device, struct cs_selftest *test,
+                          struct cs_err *err)
+{
+    json_t *in = cs_msg_obj(request, "layout");
+    struct cs_selftest_layout layout;
+    if (in != NULL)
+        CS_TRY(read_layout(in, &layout, err));
+    const struct cs_selftest_request asked = {
+        .dir = cs_msg_str(request, "dir", ""),
+        .adapter = cs_msg_str(request, "adapter", NULL),
+        .written = cs_msg_str(request, "written", NULL),
+        .layout = in != NULL ? &layout : NULL,
+    };
+    return cs_selftest_family(&asked, device, test, err);
+}
+
 static enum cs_status test_family(json_t *request, struct cs_err *err)
 {
     struct cs_device device;
@@ -35,12 +71,7 @@ static enum cs_status test_family(json_t *request, struct cs_err *err)
     const char *name = cs_msg_str(request, "device", "cpu:0");
     CS_TRY(cs_ops_cpu_selfcheck(err));
     CS_TRY(cs_device_open(name, cs_msg_str(request, "precision", NULL), &device, err));
-    const struct cs_selftest_request asked = {
-        .dir = cs_msg_str(request, "dir", ""),
-        .adapter = cs_msg_str(request, "adapter", NULL),
-        .written = cs_msg_str(request, "written", NULL),
-    };
-    enum cs_status status = cs_selftest_family(&asked, &device, &test, err);
+    enum cs_status status = run(request, &device, &test, err);
     cs_device_close(&device);
     CS_TRY(status);
     json_t *json = outcome_json(&test, name);

@@ -36,6 +36,20 @@ struct cs_selftest {
 /* Whether the deviation is within the limit; NaN is not. */
 bool cs_selftest_is_good(const struct cs_selftest_check *check);
 
+/* How a test lies on ranks, which are threads of this process and run what the ranks of a job run. Its
+ * step has a slot for every document of the batch, then slots with all of them, until every replica has
+ * as many as any schedule asks for: so means are those of the golden. (With a balancing loss of experts, which is
+ * of a slot, all slots have the whole batch.) */
+struct cs_selftest_layout {
+    int stages, encoder_stages, replicas; /* of the language model, of every encoder; 1 or more */
+    const char *modality, *schedule,
+        *recompute;    /* as of a job; NULL: encoder-parallel, 1f1b, none */
+    const char *train; /* globs of layers that train, blanks between; NULL: all, or the adapters */
+    bool
+        is_bare; /* every second slot is of a document without its media, so that with two replicas one
+                   * has none; that is compared with one rank alone */
+};
+
 struct cs_selftest_request {
     const char *dir;
     const char
@@ -44,14 +58,17 @@ struct cs_selftest_request {
     const char *written; /* NULL, or where the trained model goes (store/hf/export.h), with
                           * after.safetensors: its "logits" (n, vocab) of "rows" (n) of the batch, or
                           * the rows of its tower, "last" */
+    const struct cs_selftest_layout *layout; /* NULL: one rank. Else the first step is
+                          * compared with the golden, and all with one rank on the same slots ("... of one rank") */
 };
 
 /* device: keeps state in fp32; in bf16 directions are compared (1 - cosine). Errors: what is missing in
- * dir, or cannot be run. */
+ * dir, or cannot be run; CS_UNSUPPORTED: a layout of a tower alone, or on another device than the host. */
 enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
                                   struct cs_device *device, struct cs_selftest *out,
                                   struct cs_err *err) CS_NODISCARD;
-/* `cornstarch-worker --selftest`: a request {dir, adapter, written, device, precision} on standard input, the outcome as
+/* `cornstarch-worker --selftest`: a request {dir, adapter, written, device, precision,
+ * layout {stages, encoder_stages, replicas, modality, schedule, recompute, train}} on standard input, the outcome as
  * JSON on standard output. Returns the exit code. */
 int cs_selftest_program(void);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "worker/selftest/parts.h"
+#include "worker/selftest/outcome.h"
 
 /* in.ids and in.labels, row by row of the batch */
 struct batch {
@@ -55,13 +55,9 @@ static enum cs_status fill_slot(struct cs_golden *g, struct cs_err *err)
     for (int64_t row = 0; row < b.rows; row++)
         add_document(g, &b, row);
     CS_TRY(cs_golden_add_media(g, err));
-    g->manifest->n_samples = g->slot.head->n_samples;
-    g->manifest->trained_tokens = g->slot.head->n_labels;
-    cs_manifest_note(g->manifest, 0, &g->slot);
-    if (tokens != NULL && g->manifest->trained_tokens != tokens[0])
-        return cs_fail(err, CS_CORRUPT, "%s: %lld labels are counted, out.tokens is %lld",
-                       cs_st_path(g->file), (long long)g->manifest->trained_tokens,
-                       (long long)tokens[0]);
+    if (tokens != NULL && g->slot.head->n_labels != tokens[0])
+        return cs_fail(err, CS_CORRUPT, "%s: %d labels are counted, out.tokens is %lld",
+                       cs_st_path(g->file), g->slot.head->n_labels, (long long)tokens[0]);
     return CS_OK;
 }
 
@@ -90,50 +86,24 @@ static enum cs_status check_logits(struct cs_golden *g, const float *got, struct
     return CS_OK;
 }
 
-static enum cs_status run_step(struct cs_golden *g, int64_t number, struct cs_step_result *result,
-                               struct cs_err *err)
+enum cs_status cs_golden_fill(struct cs_golden *g, struct cs_err *err)
 {
-    const float *patches[1][CS_MAX_ENCODERS];
-    memcpy(patches[0], g->patches, sizeof patches[0]);
-    g->manifest->step = number;
-    return cs_trainer_step(g->trainer, g->manifest, &g->slot,
-                           (const float *const(*)[CS_MAX_ENCODERS])patches, result, err);
-}
-
-static enum cs_status check_steps(struct cs_golden *g, struct cs_selftest *out, struct cs_err *err)
-{
-    float *loss, *norm, *first;
-    CS_TRY(cs_golden_floats(g, "step.loss", &loss, NULL, err));
-    CS_TRY(cs_golden_floats(g, "step.norm", &norm, NULL, err));
-    CS_TRY(cs_golden_floats(g, "out.loss", &first, NULL, err));
-    struct cs_selftest_check *whole = cs_selftest_add(out, "loss", cs_selftest_limit(g, 1e-5, 0.1));
-    struct cs_selftest_check *losses =
-        cs_selftest_add(out, "step loss", cs_selftest_limit(g, 1e-4, 0.1));
-    struct cs_selftest_check *norms =
-        cs_selftest_add(out, "step norm", cs_selftest_limit(g, 1e-3, 0.1));
-    losses->most = norms->most = HUGE_VAL; /* the fifth step may be chaos */
-    for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
-        struct cs_step_result r;
-        CS_TRY(run_step(g, i, &r, err));
-        const double mean = r.loss_sum / (double)r.trained_tokens;
-        if (i == 0) {
-            cs_selftest_number(g, whole, "mean", mean, first[0], fabs((double)first[0]));
-            CS_TRY(cs_golden_check_gradients(g, 1.0 / (double)r.trained_tokens, out, err));
-        }
-        cs_selftest_number(g, losses, cs_selftest_step(i), mean, loss[i], 1);
-        cs_selftest_number(g, norms, cs_selftest_step(i), r.grad_norm, norm[i], (double)norm[i]);
-    }
-    return CS_OK;
+    CS_TRY(fill_slot(g, err));
+    return cs_golden_cut(g, err);
 }
 
 enum cs_status cs_golden_check_text(struct cs_golden *g, struct cs_selftest *out,
                                     struct cs_err *err)
 {
     float *logits;
-    CS_TRY(fill_slot(g, err));
+    struct cs_outcome outcome;
+    CS_TRY(cs_golden_fill(g, err));
     CS_TRY(cs_golden_forward(g, &logits, err));
     CS_TRY(check_logits(g, logits, out, err));
-    CS_TRY(check_steps(g, out, err));
+    cs_outcome_new(g, &outcome);
+    CS_TRY(cs_outcome_train(&outcome, g, g->trainer, err));
+    CS_TRY(cs_outcome_check_first(&outcome, g, out, err));
+    CS_TRY(cs_outcome_check_steps(&outcome, g, out, err));
     CS_TRY(cs_golden_forward(g, &g->after.values, err));
     g->after.name = "logits";
     g->after.dim[0] = g->trainer->inputs[0].n_labels;

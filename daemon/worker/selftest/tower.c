@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/selftest/parts.h"
+#include "worker/selftest/outcome.h"
 
 struct tower {
     struct cs_golden *g;
@@ -165,7 +165,10 @@ static enum cs_status first_checks(struct tower *t, const float *y, double loss,
     check = cs_selftest_add(out, "loss", cs_selftest_limit(g, 1e-5, 0.1));
     /* a sum of many products, not a mean: relative to its size, or to 1 */
     cs_selftest_number(g, check, "loss", loss, want[0], fmax(1.0, fabs((double)want[0])));
-    return cs_golden_check_gradients(g, 1.0, out, err);
+    struct cs_outcome outcome;
+    cs_outcome_new(g, &outcome);
+    CS_TRY(cs_outcome_take_gradients(&outcome, g->trainer->params, err));
+    return cs_outcome_check_gradients(&outcome, g, 1.0, out, err);
 }
 
 /* What leaves the trained tower, in the order of the golden's rows. */

@@ -1,0 +1,59 @@
+/* Runs the steps of a rank and collects what came of them, from all ranks. */
+#include "worker/selftest/outcome.h"
+
+#include <pthread.h>
+
+/* losses of replicas are added by whoever has one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void cs_outcome_new(const struct cs_golden *golden, struct cs_outcome *out)
+{
+    const struct cs_graph *graph = golden->graph;
+    *out = (struct cs_outcome){.tokens = golden->manifest->trained_tokens,
+                               .grad = CS_NEW_ARRAY(golden->arena, float *, graph->n_params + 1)};
+    for (int32_t i = 0; i < graph->n_params; i++)
+        if (graph->params[i].is_trainable)
+            out->grad[i] = CS_NEW_ARRAY(golden->arena, float, graph->params[i].count);
+}
+
+/* Parts of ranks do not overlap. */
+enum cs_status cs_outcome_take_gradients(struct cs_outcome *outcome, struct cs_params *params,
+                                         struct cs_err *err)
+{
+    for (int32_t i = 0; i < params->n; i++) {
+        const struct cs_shard *s = &params->shard[i];
+        if (s->grad == NULL || !s->is_counted || s->own_n == 0)
+            continue;
+        CS_TRY(cs_device_read(params->device, outcome->grad[s->param->id] + s->own_at,
+                              (const char *)s->grad + (size_t)s->own_at * params->grad_size,
+                              (size_t)s->own_n * params->grad_size, err));
+    }
+    return CS_OK;
+}
+
+static void note_step(struct cs_outcome *outcome, int step, const struct cs_step_result *result)
+{
+    pthread_mutex_lock(&lock);
+    if (result->has_loss) {
+        outcome->loss[step] += result->loss_sum / (double)outcome->tokens;
+        outcome->norm[step] = result->grad_norm;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+enum cs_status cs_outcome_train(struct cs_outcome *outcome, struct cs_golden *golden,
+                                struct cs_trainer *trainer, struct cs_err *err)
+{
+    struct cs_manifest manifest = *golden->manifest;
+    for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
+        struct cs_step_result result;
+        manifest.step = i;
+        CS_TRY(cs_trainer_step(trainer, &manifest, golden->slots,
+                               (const float *const(*)[CS_MAX_ENCODERS])golden->slot_patches,
+                               &result, err));
+        if (i == 0)
+            CS_TRY(cs_outcome_take_gradients(outcome, trainer->params, err));
+        note_step(outcome, i, &result);
+    }
+    return CS_OK;
+}

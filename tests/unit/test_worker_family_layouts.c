@@ -1,0 +1,159 @@
+/* Every composite that lies beside the project, over pipeline stages and replicas, with parts frozen and
+ * with activations made again: the losses and gradients of transformers, and those of one rank. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "support/device.h"
+#include "support/tmpdir.h"
+#include "worker/selftest/selftest.h"
+
+/* clang-format off */
+static const struct cs_selftest_layout layouts[] = {
+    {.stages = 2, .encoder_stages = 1, .replicas = 1},
+    {.stages = 3, .encoder_stages = 2, .replicas = 1, .schedule = "zb-h1", .recompute = "full"},
+    {.stages = 2, .encoder_stages = 2, .replicas = 1, .modality = "encoder-colocated"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .recompute = "selective"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .is_bare = true},
+    {.stages = 3, .encoder_stages = 1, .replicas = 2, .schedule = "zb-h1", .train = "*.projector llm"},
+    {.stages = 3, .encoder_stages = 2, .replicas = 1, .train = "*.encoder *.projector"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .train = "*.projector"},
+    {.stages = 2, .encoder_stages = 2, .replicas = 1, .schedule = "zb-h2", .train = "*.encoder llm.layers.1"},
+};
+
+/* clang-format on */
+
+/* Where the goldens are: CORNSTARCH_GOLDEN, else beside the project's folder. */
+static bool find_models(char out[4096])
+{
+    char path[4096];
+    struct stat st;
+    const char *given = getenv("CORNSTARCH_GOLDEN");
+    snprintf(path, sizeof path, "%s/models",
+             given != NULL ? given : source_path("../shared/golden"));
+    return stat(path, &st) == 0 && realpath(path, out) != NULL;
+}
+
+/* Composites that one rank does not run yet as transformers does. */
+static bool is_awaited(const char *name)
+{
+    return strcmp(name, "llava-onevision") == 0;
+}
+
+static int count_bad(const char *dir, int number, const struct cs_selftest *test)
+{
+    int n_bad = 0;
+    for (int i = 0; i < test->n_checks; i++) {
+        const struct cs_selftest_check *c = &test->check[i];
+        if (cs_selftest_is_good(c))
+            continue;
+        print_error("%s, layout %d: %s is off by %g, allowed is %g: %s\n", dir, number, c->what,
+                    c->deviation, c->limit, c->where);
+        n_bad++;
+    }
+    return n_bad + (test->n_checks < 3);
+}
+
+static enum cs_status run_layout(const char *dir, const struct cs_selftest_layout *layout,
+                                 struct cs_selftest *test, struct cs_err *err)
+{
+    const struct cs_selftest_request request = {.dir = dir, .layout = layout};
+    return cs_selftest_family(&request, cs_test_device(), test, err);
+}
+
+/* Returns how many layouts are not as they must be, -1: this is no composite. */
+static int run_model(const char *dir)
+{
+    int n_bad = 0;
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        struct cs_selftest test;
+        struct cs_err err = {0};
+        const enum cs_status status = run_layout(dir, &layouts[i], &test, &err);
+        if (status == CS_UNSUPPORTED)
+            return -1;
+        if (status != CS_OK)
+            print_error("%s, layout %zu: %s\n", dir, i, err.text);
+        n_bad += status != CS_OK || count_bad(dir, (int)i, &test) > 0;
+    }
+    return n_bad;
+}
+
+/* has a tower and a language model */
+static bool is_composite(const char *dir)
+{
+    char path[8192];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/golden.safetensors", dir);
+    if (stat(path, &st) != 0)
+        return false;
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    json_t *config = json_load_file(path, 0, NULL);
+    const bool is_joined = json_object_get(config, "vision_config") != NULL ||
+                           json_object_get(config, "audio_config") != NULL;
+    json_decref(config);
+    return is_joined;
+}
+
+static void every_composite_is_equal_over_ranks(void **state)
+{
+    char root[4096], path[8192];
+    struct dirent **entry = NULL;
+    int n_run = 0, n_bad = 0;
+    (void)state;
+    if (!find_models(root))
+        skip();
+    const int n = scandir(root, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, entry[i]->d_name);
+        if (entry[i]->d_name[0] != '.' && !is_awaited(entry[i]->d_name) && is_composite(path)) {
+            const int bad = run_model(path);
+            if (bad < 0)
+                print_error("%s is not supported\n", path);
+            n_run++;
+            n_bad += bad != 0;
+        }
+        free(entry[i]);
+    }
+    free(entry);
+    if (n_bad > 0)
+        fail_msg("%d of %d composites differ over ranks", n_bad, n_run);
+    assert_true(n_run > 8);
+}
+
+static void towers_alone_and_bad_layouts_are_refused(void **state)
+{
+    char root[4096], path[8192];
+    struct cs_selftest test;
+    struct cs_err err = {0};
+    struct cs_selftest_layout layout = layouts[0];
+    (void)state;
+    if (!find_models(root))
+        skip();
+    snprintf(path, sizeof path, "%s/clip", root);
+    assert_int_equal(run_layout(path, &layout, &test, &err), CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "tower"));
+    snprintf(path, sizeof path, "%s/llama", root);
+    layout.schedule = "backwards-first";
+    assert_int_equal(run_layout(path, &layout, &test, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "schedule"));
+    layout = (struct cs_selftest_layout){.stages = 60, .encoder_stages = 1, .replicas = 1};
+    assert_int_not_equal(run_layout(path, &layout, &test, &err), CS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_composite_is_equal_over_ranks),
+        cmocka_unit_test(towers_alone_and_bad_layouts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
