@@ -58,6 +58,7 @@ enum cs_tensor_if {
     CS_IF_STANDARDISED,
     CS_IF_FINAL_NORM,
     CS_IF_UNTIED,
+    CS_IF_LAYER_NORM,  /* norms of the blocks have biases */
     CS_IF_LINEAR,      /* the chain has the matrix `part` */
     CS_IF_LINEAR_BIAS, /* and biases */
     CS_IF_ATTENTION,   /* blocks of these halves; biases and norms of them too */

@@ -77,6 +77,11 @@ static const struct cs_config_key dinov2_keys[] = {
     HARMLESS("layerscale_value|apply_layernorm|reshape_hidden_states|use_mask_token|stage_names|"
              "out_features|out_indices"),
 };
+/* read by front_read.c: the kind of the norms; whether queries and keys are normed, over all heads */
+#define NORMS(qk)                                                                                  \
+    KNOWN(.names = "norm_type", .types = CS_DOC_STRING, .accept = "layer_norm|rms_norm"),          \
+        KNOWN(.names = qk, .types = CS_DOC_BOOL)
+
 static const struct cs_config_key internvl_keys[] = {
     SIZES(1024, 4096, 24, 16),
     SIDE("image_size", image_size, 448),
@@ -85,11 +90,10 @@ static const struct cs_config_key internvl_keys[] = {
     EPS("layer_norm_eps", norm_eps, 1e-6),
     BOOL("attention_bias", has_qkv_bias, 0),
     NO_DROPOUT("hidden_dropout_prob|attention_dropout|projection_dropout"),
-    REFUSED("use_qk_norm", BOOL, "false", "norms of queries and keys are not supported here"),
+    NORMS("use_qk_norm"),
     REFUSED("use_absolute_position_embeddings", BOOL, "true",
             "an encoder without positions is not supported"),
     REFUSED("use_mean_pooling", BOOL, "true", "a norm behind the last block is not supported here"),
-    KNOWN(.names = "norm_type", .types = CS_DOC_STRING, .accept = "layer_norm"),
     HARMLESS("use_mask_token|layer_scale_init_value"),
 };
 
@@ -145,6 +149,9 @@ static const struct cs_family families[] = {
 #define WB(role, kind, name, if_w, if_b, out, ...)                                                 \
     T(role##_W, kind, name ".weight", if_w, out, __VA_ARGS__), T(role##_B, kind, name ".bias", if_b, out)
 #define NORM(role, kind, name) T(role##_W, kind, name ".weight", ALWAYS, H), T(role##_B, kind, name ".bias", ALWAYS, H)
+/* of either kind */
+#define ANY_NORM(role, name)                                                                       \
+    T(role##_W, BLOCK, name ".weight", ALWAYS, H), T(role##_B, BLOCK, name ".bias", LAYER_NORM, H)
 #define CLIP_BLOCK                                                                                 \
     NORM(NORM1, BLOCK, "encoder.layers.%d.layer_norm1"),                                           \
     WB(Q, BLOCK, "encoder.layers.%d.self_attn.q_proj", ALWAYS, QKV_BIAS, QD, H),                   \
@@ -206,13 +213,15 @@ static const struct cs_tensor_row dinov2_rows[] = {
 };
 static const struct cs_tensor_row internvl_rows[] = {
     VIT_EMBED,
-    NORM(NORM1, BLOCK, "encoder.layer.%d.layernorm_before"),
+    ANY_NORM(NORM1, "encoder.layer.%d.layernorm_before"),
     WB(Q, BLOCK, "encoder.layer.%d.attention.q_proj", ALWAYS, QKV_BIAS, QD, H),
     WB(K, BLOCK, "encoder.layer.%d.attention.k_proj", ALWAYS, QKV_BIAS, KVD, H),
     WB(V, BLOCK, "encoder.layer.%d.attention.v_proj", ALWAYS, QKV_BIAS, KVD, H),
     WB(O, BLOCK, "encoder.layer.%d.attention.projection_layer", ALWAYS, O_BIAS, H, QD),
+    T(Q_NORM_W, BLOCK, "encoder.layer.%d.attention.q_norm.weight", QK_NORM, CS_DIM_QN),
+    T(K_NORM_W, BLOCK, "encoder.layer.%d.attention.k_norm.weight", QK_NORM, CS_DIM_KN),
     T(SCALE1, BLOCK, "encoder.layer.%d.lambda_1", ALWAYS, H),
-    NORM(NORM2, BLOCK, "encoder.layer.%d.layernorm_after"),
+    ANY_NORM(NORM2, "encoder.layer.%d.layernorm_after"),
     WB(UP, BLOCK, "encoder.layer.%d.mlp.fc1", ALWAYS, MLP_BIAS, FFN, H),
     WB(DOWN, BLOCK, "encoder.layer.%d.mlp.fc2", ALWAYS, MLP_BIAS, H, FFN),
     T(SCALE2, BLOCK, "encoder.layer.%d.lambda_2", ALWAYS, H),

@@ -69,6 +69,20 @@ static void set_ffn_width(struct cs_arch *arch)
     arch->act = CS_ARCH_SILU;
 }
 
+/* Of the larger towers of InternVL. */
+static void set_norms(const struct cs_config_source *config, const struct cs_family *family,
+                      struct cs_arch *arch)
+{
+    static const char kind[] = "norm_type", heads[] = "use_qk_norm|qk_normalization";
+    if (family->table == NULL || cs_doc_find(family->table, kind) == NULL)
+        return;
+    const char *said = json_string_value(cs_doc_get(config->json, kind, NULL));
+    if (said != NULL && strcmp(said, "rms_norm") == 0)
+        arch->norm = CS_ARCH_RMS_NORM;
+    if (json_is_true(cs_doc_get(config->json, heads, NULL)))
+        arch->qk_norm = CS_QK_NORM_WIDTH;
+}
+
 /* Gemma 4 multiplies its means with the root of the width, and may standardise them. */
 static void make_tail(const char *steps, struct cs_arch *arch)
 {
@@ -89,6 +103,7 @@ enum cs_status cs_front_finish(const struct cs_config_source *config,
         arch->patch_size > 0 && arch->image_size > 0 ? arch->image_size / arch->patch_size : 0;
     CS_TRY(check_sides(config, err));
     set_ffn_width(arch);
+    set_norms(config, family, arch);
     at_least_one(&f->patch_frames);
     at_least_one(&f->merge);
     at_least_one(&f->pool);

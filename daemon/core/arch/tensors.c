@@ -81,6 +81,7 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
         [CS_IF_STANDARDISED] = arch->front.is_standardised,
         [CS_IF_FINAL_NORM] = arch->has_final_norm,
         [CS_IF_UNTIED] = !arch->is_tied,
+        [CS_IF_LAYER_NORM] = arch->norm == CS_ARCH_LAYER_NORM,
         [CS_IF_LINEAR] = has_linear,
         [CS_IF_LINEAR_BIAS] = has_linear && arch->has_mlp_bias,
         [CS_IF_ATTENTION] = attends,
