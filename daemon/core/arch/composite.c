@@ -33,6 +33,8 @@ static const json_t *look_up(const struct cs_config_source *config,
     if (family->table == NULL || *names == '\0')
         return NULL;
     const json_t *value = cs_doc_get(config->json, names, name);
+    if (value != NULL && cs_doc_find(family->table, name) == NULL)
+        return NULL;
     if (value == NULL && cs_doc_find(family->table, name) != NULL) {
         snprintf(source, sizeof source, "the default of %s", family->model_type);
         cs_model_say_default(config, name, fallback, source);
@@ -59,7 +61,7 @@ static enum cs_status read_features(const struct cs_config_source *config, struc
     const struct cs_composite_family *family = out->family;
     char at[512], shown[CS_DOC_SHOWN], fallback[16];
     snprintf(fallback, sizeof fallback, "%d", family->feature_layer);
-    const json_t *layer = look_up(config, family, "vision_feature_layer", fallback);
+    const json_t *layer = look_up(config, family, "vision_feature_layer|select_layer", fallback);
     const json_t *strategy = look_up(config, family, "vision_feature_select_strategy",
                                      family->drops_class ? "default" : "full");
     if (json_is_array(layer) && json_array_size(layer) == 1)
@@ -107,6 +109,10 @@ enum cs_status cs_composite_read(const struct cs_config_source *config, bool wit
                                               .json = config->json,
                                               .table = family->table},
                              config->findings, err));
+    if (family->must_say != NULL && !cs_doc_says(json_object_get(config->json, family->must_say)))
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s%s is not given: its default in the class is not supported",
+                       cs_model_at(config, at), family->must_say);
     char token_text[32];
     snprintf(token_text, sizeof token_text, "%lld", (long long)family->default_token);
     const json_t *act = look_up(config, family, "projector_hidden_act", "gelu");

@@ -45,6 +45,7 @@ struct cs_composite_family {
     bool drops_class;      /* the class does without vision_feature_select_strategy */
     bool has_bias;         /* of the projector's layers, by the class */
     bool is_tied;          /* by the class */
+    const char *must_say;  /* a key whose default is what its row refuses; NULL: none */
 };
 
 struct cs_composite {

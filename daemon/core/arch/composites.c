@@ -49,6 +49,18 @@ static const struct cs_doc_key internvl_keys[] = {
     OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, FEATURES, TOKEN("image_token_id"), TIED,
     {.names = "downsample_ratio", .types = CS_DOC_POSITIVE, .max = 1}, ROOT_HARMLESS,
 };
+/* as its authors write it; the processor is made of some of it (store/hf/hfprocessor.c) */
+static const struct cs_doc_key internvl_chat_keys[] = {
+    OBJECT("vision_config"), OBJECT("llm_config"), TIED, TOKEN("image_token_id|img_context_token_id"),
+    {.names = "select_layer", .types = CS_DOC_INT, .min = -4096, .max = 4096},
+    {.names = "downsample_ratio", .types = CS_DOC_POSITIVE, .max = 1},
+    {.names = "ps_version", .types = CS_DOC_STRING, .use = CS_DOC_REFUSED, .only = "\"v2\"", .text = "an order of pixels that later versions of the class have given up"},
+    {.names = "pad2square", .types = CS_DOC_BOOL, .use = CS_DOC_REFUSED, .only = "false", .text = "pictures that are padded to squares are not supported here"},
+    {.names = "use_backbone_lora|use_llm_lora", .types = CS_DOC_INT, .use = CS_DOC_REFUSED, .only = "0", .text = "adapters inside of the files are not supported: merge them first"},
+    COUNT_OF("force_image_size"), COUNT_OF("min_dynamic_patch"), COUNT_OF("max_dynamic_patch"),
+    {.names = "dynamic_image_size", .types = CS_DOC_BOOL}, {.names = "use_thumbnail", .types = CS_DOC_BOOL},
+    ROOT_HARMLESS, HARMLESS("template|system_message|image_fold"),
+};
 static const struct cs_doc_key mistral3_keys[] = {
     OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, BIAS, FEATURES,
     TOKEN("image_token_id|image_token_index"), TIED, COUNT_OF("spatial_merge_size"), ROOT_HARMLESS,
@@ -67,6 +79,7 @@ TABLE(qwen_vl);
 TABLE(gemma3);
 TABLE(gemma4);
 TABLE(internvl);
+TABLE(internvl_chat);
 TABLE(mistral3);
 TABLE(smolvlm);
 TABLE(audio);
@@ -91,6 +104,10 @@ static const struct cs_part_name onevision_names[] = {
 static const struct cs_part_name audio_names[] = {
     {V, "audio_tower.", ""}, {V, "model.audio_tower.", ""}, LLAVA_PROJECTOR,
     {L, "language_model.model.model.", "model."}, LLAVA_LLM,
+};
+static const struct cs_part_name internvl_chat_names[] = {
+    {V, "vision_model.", ""}, {L, "language_model.", ""},
+    {P, "mlp1.0.", "layer_norm."}, {P, "mlp1.1.", "linear_1."}, {P, "mlp1.3.", "linear_2."},
 };
 static const struct cs_part_name qwen_vl_names[] = {
     {P, "visual.merger.", ""},                {P, "model.visual.merger.", ""},
@@ -149,6 +166,9 @@ static const struct cs_composite_family families[] = {
      .projector = "gemma4_projector", .mask = "image_window", .mask_key = "use_bidirectional_attention", .token = "image_token_id", .default_token = 258880, .has_final_norm = true, .is_tied = true},
     {.model_type = "internvl", .class_name = "InternVLForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(internvl_settings), .table = &internvl_table,
      .projector = "internvl_projector", .token = "image_token_id", .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .is_tied = true},
+    {.model_type = "internvl_chat", .class_name = "InternVLChatModel", .encoder_key = "vision_config", .text_key = "llm_config", .branch = "vision",
+     NAMES(internvl_chat_names), SETTINGS(internvl_settings), .table = &internvl_chat_table, .projector = "internvl_projector", .token = "image_token_id|img_context_token_id",
+     .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .must_say = "ps_version"},
     {.model_type = "mistral3", .class_name = "Mistral3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(mistral3_settings), .table = &mistral3_table,
      .projector = "mistral3_projector", .token = "image_token_id|image_token_index", .default_token = 10, .feature_layer = -1, .is_tied = true},
     {.model_type = "smolvlm", .class_name = "SmolVLMForConditionalGeneration", VISION, NAMES(smolvlm_names), SETTINGS(smolvlm_settings), .table = &smolvlm_table,

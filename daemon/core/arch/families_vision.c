@@ -97,6 +97,19 @@ static const struct cs_config_key internvl_keys[] = {
     HARMLESS("use_mask_token|layer_scale_init_value"),
 };
 
+/* InternVL as its authors write it; defaults of their InternVisionConfig */
+static const struct cs_config_key intern_vit_keys[] = {
+    SIZES(3200, 12800, 48, 25),
+    PICTURE(224, 14),
+    ACT("hidden_act", CS_ARCH_GELU),
+    EPS("layer_norm_eps", norm_eps, 1e-6),
+    BOOL("qkv_bias", has_qkv_bias, 0),
+    NO_DROPOUT("dropout|attention_dropout"),
+    REFUSED("drop_path_rate", NUMBER, "0", "leaving blocks out at random is not supported"),
+    NORMS("qk_normalization"),
+    HARMLESS("initializer_factor|use_flash_attn"),
+};
+
 /* What a composite of two towers says beside its vision_config. */
 static const struct cs_config_key pair_keys[] = {
     KNOWN(.names = "vision_config", .types = CS_DOC_OBJECT),
@@ -112,6 +125,7 @@ TABLE(idefics3);
 TABLE(vit);
 TABLE(dinov2);
 TABLE(internvl);
+TABLE(intern_vit);
 TABLE(pair);
 
 #define TOWER(family_)                                                                             \
@@ -141,6 +155,9 @@ static const struct cs_family families[] = {
      .base = {TOWER("dinov2"), .has_patch_bias = true, .has_final_norm = true, .has_layer_scale = true, PATCHES(BICUBIC, .has_class = true)}},
     {.model_type = "internvl_vision", .table = &internvl_table,
      .base = {TOWER("internvl_vision"), .has_patch_bias = true, .has_layer_scale = true, PATCHES(BICUBIC, .has_class = true)}},
+    {.model_type = "intern_vit_6b", .table = &intern_vit_table,
+     .base = {.kind = CS_MODULE_ENCODER, .family = "intern_vit_6b", .norm = CS_ARCH_RMS_NORM, .qk_norm = CS_QK_NORM_WIDTH, .embed_scale = 1,
+              .has_o_bias = true, .has_mlp_bias = true, .has_patch_bias = true, .has_layer_scale = true, PATCHES(BICUBIC, .has_class = true)}},
 };
 
 #define PATCH CS_DIM_PATCH
@@ -226,6 +243,21 @@ static const struct cs_tensor_row internvl_rows[] = {
     WB(DOWN, BLOCK, "encoder.layer.%d.mlp.fc2", ALWAYS, MLP_BIAS, H, FFN),
     T(SCALE2, BLOCK, "encoder.layer.%d.lambda_2", ALWAYS, H),
 };
+static const struct cs_tensor_row intern_vit_rows[] = {
+    T(CLASS, EMBED, "embeddings.class_embedding", ALWAYS, ONE, ONE, H),
+    WB(PATCH, EMBED, "embeddings.patch_embedding", ALWAYS, PATCH_BIAS, H, CS_DIM_CHANNELS, PATCH, PATCH),
+    T(POSITION, EMBED, "embeddings.position_embedding", ALWAYS, ONE, CS_DIM_POSITIONS, H),
+    ANY_NORM(NORM1, "encoder.layers.%d.norm1"),
+    WB(Q, BLOCK, "encoder.layers.%d.attn.qkv", ALWAYS, QKV_BIAS, CS_DIM_QKV, H),
+    WB(O, BLOCK, "encoder.layers.%d.attn.proj", ALWAYS, O_BIAS, H, QD),
+    T(Q_NORM_W, BLOCK, "encoder.layers.%d.attn.q_norm.weight", QK_NORM, CS_DIM_QN),
+    T(K_NORM_W, BLOCK, "encoder.layers.%d.attn.k_norm.weight", QK_NORM, CS_DIM_KN),
+    T(SCALE1, BLOCK, "encoder.layers.%d.ls1", ALWAYS, H),
+    ANY_NORM(NORM2, "encoder.layers.%d.norm2"),
+    WB(UP, BLOCK, "encoder.layers.%d.mlp.fc1", ALWAYS, MLP_BIAS, FFN, H),
+    WB(DOWN, BLOCK, "encoder.layers.%d.mlp.fc2", ALWAYS, MLP_BIAS, H, FFN),
+    T(SCALE2, BLOCK, "encoder.layers.%d.ls2", ALWAYS, H),
+};
 
 static const struct cs_tensor_table tables[] = {
     {"siglip",          "vision_model.", siglip_rows,   COUNT(siglip_rows)  },
@@ -234,6 +266,7 @@ static const struct cs_tensor_table tables[] = {
     {"vit",             "vit.",          vit_rows,      COUNT(vit_rows)     },
     {"dinov2",          "dinov2.",       dinov2_rows,   COUNT(dinov2_rows)  },
     {"internvl_vision", NULL,            internvl_rows, COUNT(internvl_rows)},
+    {"intern_vit_6b",   NULL,            intern_vit_rows, COUNT(intern_vit_rows)},
 };
 
 /* clang-format on */

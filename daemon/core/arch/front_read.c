@@ -77,10 +77,11 @@ static void set_norms(const struct cs_config_source *config, const struct cs_fam
     if (family->table == NULL || cs_doc_find(family->table, kind) == NULL)
         return;
     const char *said = json_string_value(cs_doc_get(config->json, kind, NULL));
-    if (said != NULL && strcmp(said, "rms_norm") == 0)
-        arch->norm = CS_ARCH_RMS_NORM;
-    if (json_is_true(cs_doc_get(config->json, heads, NULL)))
-        arch->qk_norm = CS_QK_NORM_WIDTH;
+    const json_t *is_normed = cs_doc_get(config->json, heads, NULL);
+    if (said != NULL)
+        arch->norm = strcmp(said, "rms_norm") == 0 ? CS_ARCH_RMS_NORM : CS_ARCH_LAYER_NORM;
+    if (is_normed != NULL)
+        arch->qk_norm = json_is_true(is_normed) ? CS_QK_NORM_WIDTH : CS_QK_NORM_NONE;
 }
 
 /* Gemma 4 multiplies its means with the root of the width, and may standardise them. */

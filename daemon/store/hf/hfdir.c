@@ -7,50 +7,12 @@
 
 #include "core/doc/tokenizer_files.h"
 
-static enum cs_status read_optional(const struct cs_hfdir *dir, const char *name, json_t **out,
-                                    struct cs_err *err)
-{
-    char path[CS_PATH_CAP];
-    *out = NULL;
-    CS_TRY(cs_path(path, err, "%s/%s", dir->path, name));
-    return cs_fs_exists(path) ? cs_fs_read_json(path, out, err) : CS_OK;
-}
-
-static json_t *nested(const json_t *all, const char *key)
-{
-    json_t *part = json_object_get(all, key);
-    return json_is_null(part) ? NULL : json_incref(part);
-}
-
-/* As in transformers 5: what processor_config.json nests holds over the files of their own. Who calls it
- * stands around it, and sets options of its own. */
-static enum cs_status read_processor(struct cs_hfdir *dir, struct cs_err *err)
-{
-    json_t *all = NULL;
-    CS_TRY(read_optional(dir, "processor_config.json", &all, err));
-    json_t *caller = json_object_get(all, "processor_class");
-    if (strcmp(dir->part, "audio") != 0)
-        dir->processor = nested(all, "image_processor");
-    if (!dir->processor)
-        dir->processor = nested(all, "feature_extractor");
-    if (json_is_string(caller) && json_is_object(dir->processor) &&
-        json_object_get(dir->processor, "processor_class") == NULL)
-        json_object_set(dir->processor, "processor_class", caller);
-    dir->video = nested(all, "video_processor");
-    json_decref(all);
-    if (!dir->video)
-        CS_TRY(read_optional(dir, "video_preprocessor_config.json", &dir->video, err));
-    if (dir->processor)
-        return CS_OK;
-    return read_optional(dir, "preprocessor_config.json", &dir->processor, err);
-}
-
 static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
     CS_TRY(cs_hfdir_read_document(dir->path, &dir->root, err));
     CS_TRY(cs_hfdir_pick_config(dir, err));
-    CS_TRY(read_processor(dir, err));
+    CS_TRY(cs_hfdir_read_processor(dir, err));
     for (int i = 0; cs_tokenizer_vocabulary_file(i) != NULL; i++) {
         CS_TRY(cs_path(path, err, "%s/%s", dir->path, cs_tokenizer_vocabulary_file(i)));
         dir->has_tokenizer |= cs_fs_exists(path);

@@ -33,6 +33,9 @@ enum cs_status cs_hfdir_read_document(const char *dir, json_t **root,
 enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
 bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk);
 
+/* hfprocessor.c: dir->processor, dir->video */
+enum cs_status cs_hfdir_read_processor(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
+
 /* hfweights.c: nothing when the directory has no weights */
 enum cs_status cs_hfdir_open_weights(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
 void cs_hfdir_sort(struct cs_hfdir *dir);
