@@ -7,6 +7,7 @@ _cornstarch_console() {
     "model init "*) list="--seed --text --vocab --json --socket --help" ;;
     "model show "*) list="--json --socket --help" ;;
     "model check "*) list="--json --socket --help" ;;
+    "model convert "*) list="--names --experts --layout --dtype --shard --json --socket --help" ;;
     "selftest family "*) list="--device --adapter --export --stages --encoder-stages --replicas --modality --schedule --recompute --train --precision --json --socket --help" ;;
     "data check "*) list="--each --template --json --socket --help" ;;
     "daemon start "*) list="--json --socket --help" ;;
@@ -38,7 +39,7 @@ _cornstarch_console() {
     "version "*) list="--json --socket --help" ;;
     "help "*) list="--list --mdoc --part --completion --json --socket --help" ;;
     "data make "*) list="shapes " files= ;;
-    "model "*) list="init show check " files= ;;
+    "model "*) list="init show check convert " files= ;;
     "selftest "*) list="family " files= ;;
     "data "*) list="make check " files= ;;
     "daemon "*) list="start stop drain status " files= ;;

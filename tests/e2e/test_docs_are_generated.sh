@@ -60,7 +60,7 @@ complete() {
 }
 if command -v bash >/dev/null; then
     complete "model" mo
-    complete "init show check" model ""
+    complete "init show check convert" model ""
     complete "shapes" data make ""
     complete "--plain" run --pl
     complete "README.md" run READ

@@ -26,6 +26,7 @@
     X(model_init)           \
     X(model_show)           \
     X(model_check)          \
+    X(model_convert)        \
     X(selftest_family)      \
     X(data_make_shapes)     \
     X(data_check)           \

@@ -95,15 +95,19 @@ static const struct {
     const char *why;
     bool is_foreign; /* the class that a component is exported as does not have it either */
 } unread[] = {
-    {"",                   ".position_ids",        "positions, which are counted",       true },
-    {"",                   ".rotary_emb.inv_freq", "frequencies, which are computed",    true },
-    {"text_model.",        "",                     "of the text half of the encoder",    true },
-    {"vision_model.head.", "",                     "the pool, which feeds nothing here", false},
-    {"head.",              "",                     "the pool, which feeds nothing here", false},
-    {"logit_scale",        "",                     "of the contrastive loss",            true },
-    {"logit_bias",         "",                     "of the contrastive loss",            true },
-    {"text_projection.",   "",                     "of the contrastive loss",            true },
-    {"visual_projection.", "",                     "of the contrastive loss",            true },
+    {"",                             ".position_ids",        "positions, which are counted",               true },
+    {"",                             ".rotary_emb.inv_freq", "frequencies, which are computed",            true },
+    {"text_model.",                  "",                     "of the text half of the encoder",            true },
+    {"vision_model.head.",           "",                     "the pool, which feeds nothing here",         false},
+    {"head.",                        "",                     "the pool, which feeds nothing here",         false},
+    {"post_layernorm.",              "",                     "of the class row, which feeds nothing here", false},
+    {"vision_model.post_layernorm.", "",                     "of the class row, which feeds nothing here", false},
+    {"pooler.",                      "",                     "the pool, which feeds nothing here",         false},
+    {"embeddings.mask_token",        "",                     "of patches that are hidden in pretraining",  false},
+    {"logit_scale",                  "",                     "of the contrastive loss",                    true },
+    {"logit_bias",                   "",                     "of the contrastive loss",                    true },
+    {"text_projection.",             "",                     "of the contrastive loss",                    true },
+    {"visual_projection.",           "",                     "of the contrastive loss",                    true },
 };
 
 static int find_row(enum cs_module_kind kind, const char *name)

@@ -152,6 +152,33 @@ bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk)
     return !dir->composite.family || cs_composite_name(dir->composite.family, disk);
 }
 
+/* A projector is as wide as its neighbours. */
+static enum cs_status projector_arch(const struct cs_hfdir *dir, struct cs_findings *findings,
+                                     struct cs_arena *arena, struct cs_arch *out,
+                                     struct cs_err *err)
+{
+    const struct cs_composite_family *family = dir->composite.family;
+    const char *key = family->encoder_key;
+    const json_t *tower = *key ? json_object_get(dir->root, key) : dir->root;
+    const struct cs_config_source from = {dir->document, key, tower, NULL};
+    const struct cs_config_source own = {dir->document, place(dir), dir->config, findings};
+    const json_t *text = family->text_key ? json_object_get(dir->root, family->text_key) : NULL;
+    struct cs_projector projector;
+    struct cs_arch encoder, llm;
+    int32_t width;
+    CS_TRY(cs_projector_read(&own, &projector, NULL, err));
+    CS_TRY(cs_arch_read(&from, arena, &encoder, err));
+    width = encoder.front.out_width;
+    if (text) {
+        CS_TRY(cs_arch_read(&(struct cs_config_source){dir->document, family->text_key, text, NULL},
+                            arena, &llm, err));
+        width = llm.width;
+    }
+    cs_projector_settle(&encoder, &projector);
+    CS_TRY(cs_arch_projector(&projector, encoder.width, width, out, err));
+    return cs_arch_join(&encoder, out, err);
+}
+
 enum cs_status cs_hfdir_arch(const struct cs_hfdir *dir, struct cs_findings *findings,
                              struct cs_arena *arena, struct cs_arch *out, struct cs_err *err)
 {
@@ -159,6 +186,8 @@ enum cs_status cs_hfdir_arch(const struct cs_hfdir *dir, struct cs_findings *fin
     struct cs_composite root;
     if (*dir->part)
         CS_TRY(read_root_keys(dir, findings, &root, err));
+    if (*dir->part && dir->kind == CS_MODULE_PROJECTOR)
+        return projector_arch(dir, findings, arena, out, err);
     return cs_projector_is(dir->config) ? cs_arch_read_projector(&source, out, err)
                                         : cs_arch_read(&source, arena, out, err);
 }

@@ -18,6 +18,7 @@ static enum cs_status open_dir(struct cs_hfdir *dir, struct cs_err *err)
         dir->has_tokenizer |= cs_fs_exists(path);
     }
     CS_TRY(cs_hfdir_open_weights(dir, err));
+    CS_TRY(cs_hfdir_cut_wholes(dir, err));
     return cs_hfdir_tie(dir, err);
 }
 

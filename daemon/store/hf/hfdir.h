@@ -62,6 +62,16 @@ bool cs_hfdir_is_tie_broken(const struct cs_hfdir *dir);
 /* tensors of the files that belong to no part, or are in no index: under their names in the file */
 int cs_hfdir_count_strays(const struct cs_hfdir *dir);
 const struct cs_st_tensor *cs_hfdir_stray(const struct cs_hfdir *dir, int index);
+
+/* Weights of this component: the files that hold any of the directory's, bytes of its own, the type of
+ * most of its elements and how many types there are. */
+struct cs_hfdir_weights {
+    int n_files, n_types;
+    uint64_t bytes;
+    enum cs_dtype dtype;
+};
+
+void cs_hfdir_weights(const struct cs_hfdir *dir, struct cs_hfdir_weights *out);
 /* processor_config.json's image part (of a part "audio", or where there is none: its feature_extractor), else
  * preprocessor_config.json; NULL when absent */
 const json_t *cs_hfdir_processor(const struct cs_hfdir *dir);

@@ -40,6 +40,9 @@ enum cs_status cs_hfdir_read_processor(struct cs_hfdir *dir, struct cs_err *err)
 enum cs_status cs_hfdir_open_weights(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
 void cs_hfdir_sort(struct cs_hfdir *dir);
 
+/* hfwhole.c: experts one by one, however the files have them */
+enum cs_status cs_hfdir_cut_wholes(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
+
 /* hftie.c: what the configuration and the weights say together goes to dir->config */
 enum cs_status cs_hfdir_tie(struct cs_hfdir *dir, struct cs_err *err) CS_NODISCARD;
 

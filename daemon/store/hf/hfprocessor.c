@@ -95,4 +95,3 @@ enum cs_status cs_hfdir_read_processor(struct cs_hfdir *dir, struct cs_err *err)
         CS_TRY(read_optional(dir, "preprocessor_config.json", &dir->processor, err));
     return strcmp(dir->part, "vision") == 0 && is_chat(dir) ? make_tiles(dir, err) : CS_OK;
 }
-

@@ -69,6 +69,20 @@ const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const cha
     return found;
 }
 
+void cs_hfdir_weights(const struct cs_hfdir *dir, struct cs_hfdir_weights *out)
+{
+    int64_t count[CS_DTYPES] = {0};
+    *out = (struct cs_hfdir_weights){.n_files = dir->n_shards};
+    for (int i = 0; i < dir->n_tensors; i++) {
+        const struct cs_st_tensor *t = &dir->tensor[i];
+        out->bytes += (uint64_t)t->count * cs_dtype_bytes(t->dtype);
+        out->n_types += count[t->dtype] == 0;
+        count[t->dtype] += t->count;
+        if (count[t->dtype] > count[out->dtype])
+            out->dtype = t->dtype;
+    }
+}
+
 bool cs_hfdir_has_disk_name(const struct cs_hfdir *dir, const char *disk)
 {
     for (int i = 0; i < dir->n_shards; i++)
