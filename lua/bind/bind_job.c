@@ -82,7 +82,7 @@ static const struct cs_lua_function alert_function = {"cs.job: alerts", "", "", 
 enum { F_LLAVA, F_ADAMW, F_COSINE, F_LINEAR, F_CONSTANT, F_JOB };
 
 static const struct cs_lua_function functions[] = {
-    {"cs.data.llava", "conversations with pictures in LLaVA's JSON", "cs.data", llava_args, CS_ARRAY_LEN(llava_args), call_llava, NULL},
+    {"cs.data.llava", "samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet or tar", "cs.data", llava_args, CS_ARRAY_LEN(llava_args), call_llava, NULL},
     {"cs.optim.adamw", "AdamW with decoupled weight decay", "cs.optim", adamw_args, CS_ARRAY_LEN(adamw_args), call_adamw, NULL},
     {"cs.lr.cosine", "cosine decay after the warm-up", "cs.lr", decay_args, CS_ARRAY_LEN(decay_args), call_cosine, NULL},
     {"cs.lr.linear", "linear decay after the warm-up", "cs.lr", decay_args, CS_ARRAY_LEN(decay_args), call_linear, NULL},

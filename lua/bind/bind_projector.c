@@ -83,7 +83,7 @@ static void settle(lua_State *L, const char *function, const char *dir, json_t *
             show(json_object_get(there->json, key), there_text), dir);
 }
 
-/* settings and saved (may be NULL): borrowed. dir "": fresh weights. */
+/* settings and saved (may be NULL): borrowed. dir: of the weights, or of the form of fresh ones; "": none */
 static int push_projector(lua_State *L, json_t *settings, const char *dir, bool has_weights,
                           json_t *saved)
 {
@@ -139,6 +139,5 @@ int cs_lua_projector_hf(lua_State *L)
                         *saved = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     if (read_dir(dir, &there->json, &saved->json, &err) != CS_OK)
         return cs_lua_error(L, "%s: %s", function.name, err.text);
-    return push_projector(L, there->json, has_weights ? dir : "", has_weights,
-                          has_weights ? saved->json : NULL);
+    return push_projector(L, there->json, dir, has_weights, has_weights ? saved->json : NULL);
 }

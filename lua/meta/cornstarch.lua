@@ -369,7 +369,7 @@ function cs.cluster(args) end
 ---@return cs.plan
 function cs.plan(args) end
 
----conversations with pictures in LLaVA's JSON
+---samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet or tar
 ---@param args cs.data.llava.Args
 ---@return cs.data
 function cs.data.llava(args) end

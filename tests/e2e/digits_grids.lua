@@ -11,10 +11,10 @@ end
 return cs.job {
   plan = cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, seq_tokens = 512, slots = 3 },
   data = samples "train",
-  eval = { data = samples "test", every_steps = 600, metric = "exact_match" },
+  eval = { data = samples "test", every_steps = 400, metric = "exact_match" },
   optimizer = cs.optim.adamw { lr = 1e-3, warmup_steps = 50, weight_decay = 0.05 },
   lr = cs.lr.cosine {},
   batch_samples = 32,
-  steps = 1800,
+  steps = 1200,
   seed = 11,
 }

@@ -11,7 +11,11 @@
 
 #include "core/model/graph.h"
 
-enum { CS_SLICE_DIMS = 4, CS_SLICE_FLAT_MAX = 2 * CS_SLICE_DIMS - 1, CS_SLICE_TEXT = 192 };
+enum {
+    CS_SLICE_DIMS = CS_TENSOR_DIMS,
+    CS_SLICE_FLAT_MAX = 2 * CS_SLICE_DIMS - 1,
+    CS_SLICE_TEXT = 256
+};
 
 /* Elements begin[d] .. end[d] - 1 of every dimension d; never empty. */
 struct cs_slice {
