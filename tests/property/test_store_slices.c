@@ -33,7 +33,7 @@ static struct cs_param random_param(void)
     struct cs_param p = {
         .id = 0, .name = "llm/w", .n_dims = (int32_t)(1 + draw(CS_TENSOR_DIMS)), .count = 1};
     for (int d = 0; d < p.n_dims; d++) {
-        p.dim[d] = 1 + draw(8);
+        p.dim[d] = 1 + draw(p.n_dims > 4 ? 5 : 8);
         p.count *= p.dim[d];
     }
     return p;
