@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/doc/json_text.h"
 #include "core/program/temp.h"
 
 struct cs_fs_out {
@@ -186,7 +187,7 @@ enum cs_status cs_fs_read_json(const char *path, json_t **out, struct cs_err *er
     json_error_t why;
     *out = NULL;
     CS_TRY(cs_fs_read(path, CS_FS_JSON_MAX_BYTES, &text, &bytes, err));
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = cs_json_parse(text, bytes, JSON_REJECT_DUPLICATES, &why);
     free(text);
     if (!root)
         return cs_fail(err, CS_CORRUPT, "%s (%zu bytes), line %d: %s", path, bytes, why.line,

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "core/doc/doc.h"
+#include "core/doc/json_text.h"
 
 static const struct cs_doc_key inner_rows[] = {
     {.names = "factor",         .types = CS_DOC_POSITIVE, .max = 1e6                },
@@ -176,6 +177,29 @@ static void the_same_finding_of_many_elements_counts_once(void **state)
     done(&o);
 }
 
+/* tokenizer_config.json of most models says 1000000000000000019884624838656 */
+static void integers_of_any_size_are_read(void **state)
+{
+    static const char text[] =
+        "{\"model_max_length\": 1000000000000000019884624838656, \"small\": -7, \"edge\": "
+        "123456789012345678, \"text\": \"\\\"1000000000000000019884624838656\", "
+        "\"e\": 1000000000000000019e1}";
+    json_error_t why;
+    (void)state;
+    json_t *doc = cs_json_parse(text, sizeof text - 1, JSON_REJECT_DUPLICATES, &why);
+    assert_non_null(doc);
+    assert_true(json_real_value(json_object_get(doc, "model_max_length")) == 1e30);
+    assert_int_equal(json_integer_value(json_object_get(doc, "small")), -7);
+    assert_int_equal(json_integer_value(json_object_get(doc, "edge")), 123456789012345678);
+    assert_string_equal(json_string_value(json_object_get(doc, "text")),
+                        "\"1000000000000000019884624838656");
+    assert_true(json_real_value(json_object_get(doc, "e")) == 1e19);
+    json_decref(doc);
+    assert_null(cs_json_parse("{\"a\": 1000000000000000019884624838656,\n\"b\": }", 46, 0, &why));
+    assert_int_equal(why.line, 2);
+    assert_null(cs_json_parse("{\"a\": 10000000000000000198\"", 27, 0, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_refused_key_says_why_and_what_would_do),
         cmocka_unit_test(of_two_spellings_the_first_holds_and_the_other_is_named),
         cmocka_unit_test(the_same_finding_of_many_elements_counts_once),
+        cmocka_unit_test(integers_of_any_size_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

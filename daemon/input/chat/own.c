@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/io.h"
+#include "core/doc/json_text.h"
 #include "input/chat/builtin.h"
 #include "input/chat/learn.h"
 
@@ -79,7 +80,7 @@ static enum cs_status find(const char *dir, struct cs_arena *arena, struct found
         CS_TRY(read_file(dir, documents[i], arena, &file, err));
         if (file.text == NULL)
             continue;
-        root = json_loadb(file.text, file.n, JSON_ALLOW_NUL, &where);
+        root = cs_json_parse(file.text, file.n, JSON_ALLOW_NUL, &where);
         if (root == NULL)
             return cs_fail(err, CS_CORRUPT, "%s: line %d: %s", file.file, where.line, where.text);
         status = take_key(root, file.file, arena, out, err);

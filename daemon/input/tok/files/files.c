@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/doc/json_text.h"
 #include "core/doc/tokenizer_files.h"
 #include "input/tok/files/keys.h"
 #include "input/tok/files/made.h"
@@ -29,7 +30,7 @@ static enum cs_status parse(const char *json, size_t n_bytes, const char *name,
     void *next = NULL;
     enum cs_status status = CS_OK;
 
-    *out = json_loadb(json, n_bytes, JSON_ALLOW_NUL, &where);
+    *out = cs_json_parse(json, n_bytes, JSON_ALLOW_NUL, &where);
     if (*out == NULL)
         return cs_fail(err, CS_CORRUPT, "%s: line %d: %s", name, where.line, where.text);
     /* tokens of this model alone have names of their own: no table has them */

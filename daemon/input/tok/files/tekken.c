@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/doc/json_text.h"
 #include "input/tok/files/files.h"
 #include "input/tok/files/keys.h"
 #include "input/tok/files/made.h"
@@ -140,7 +141,7 @@ enum cs_status tok_made_of_tekken(const struct cs_buf *file, const json_t *confi
                                   struct cs_err *err)
 {
     json_error_t where;
-    json_t *root = json_loadb(cs_buf_str(file), file->len, JSON_ALLOW_NUL, &where);
+    json_t *root = cs_json_parse(cs_buf_str(file), file->len, JSON_ALLOW_NUL, &where);
     struct making m = {.root = root, .vocab = json_object(), .added = json_array(), .err = err};
     enum cs_status status =
         root == NULL ? cs_fail(err, CS_CORRUPT, "tokenizer: line %d: %s", where.line, where.text)
