@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 7
+#define CS_OPS_VERSION 8
 
 enum cs_act {
     CS_ACT_NONE,
@@ -337,13 +337,14 @@ struct cs_ops {
                              int64_t out, const void *dy, const void *x, void *dw);
 
     /* Fused chunked linear + cross-entropy over rows that have a label (labels >= 0 all).
-     * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. correct (rows) uint8: 1 where the
+     * x (rows, in), w (vocab, in). loss: fp64, += sum over rows. row_loss (rows)
+     * fp64: that of each, may be NULL. correct (rows) uint8: 1 where the
      * label is the argmax (lowest index wins a tie), may be NULL. dx (rows, in) act: gradient of
      * the loss SUM, overwritten, NULL: forward only. dw (vocab, in) grad: accumulated, NULL:
      * frozen. softcap 0: none. Logits are never materialised for more than one chunk of rows. */
     void (*linear_xent)(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, void *dw);
+                        double *row_loss, uint8_t *correct, void *dx, void *dw);
     /* Bytes for chunks of the best size. A GPU also takes less (a chunk of min(rows, 128) is the
      * least): smaller chunks, dw is read and written once for each. */
     size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);

@@ -7,6 +7,7 @@
 
 #include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/data/sources.h"
 #include "core/wire/wire.h"
 #include "feeder/quarantine.h"
 #include "feeder/slots.h"
@@ -35,6 +36,8 @@ struct feeder {
     int n_carried;
     int n_in_batch; /* to be freed */
     struct cs_manifest manifest;
+    struct cs_sources sources;
+    bool is_left_out_told;
     bool is_ending;
 };
 
@@ -143,6 +146,25 @@ static json_t *cursor_of(const struct feeder *f)
     return cs_stream_cursor(f->stream, f->batch, f->n_carried);
 }
 
+/* Numbered by the one thread that puts samples into steps: so the numbers have one order. */
+static void note_source(struct feeder *f, struct cs_load *load)
+{
+    load->source = cs_sources_index(&f->sources, load->loaded.record->channel);
+}
+
+static void tell_sources(struct feeder *f, json_t *msg)
+{
+    const struct cs_sources *s = &f->sources;
+    json_t *names = json_array();
+
+    for (int32_t i = 0; i < s->n && s->n > 1; i++)
+        json_array_append_new(names, json_string(s->name[i]));
+    cs_msg_set(msg, "sources", names);
+    if (s->left_out[0] != '\0' && !f->is_left_out_told)
+        cs_msg_set_str(msg, "source_left_out", s->left_out);
+    f->is_left_out_told = s->left_out[0] != '\0';
+}
+
 /* The message goes first: whoever sees the manifest's reports must already know of it. */
 static enum cs_status publish(struct feeder *f, struct cs_err *err)
 {
@@ -154,6 +176,7 @@ static enum cs_status publish(struct feeder *f, struct cs_err *err)
     cs_msg_set_int(msg, "flags", m->flags);
     cs_msg_set_int(msg, "samples", m->n_samples);
     cs_msg_set_int(msg, "trained_tokens", m->trained_tokens);
+    tell_sources(f, msg);
     cs_msg_set(msg, "rows", rows_of(f));
     cs_msg_set_int(msg, "carried", f->n_carried);
     cs_msg_set(msg, "cursor", cursor_of(f));
@@ -215,6 +238,7 @@ static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *
         bool has = false;
         CS_TRY(cs_stream_next(f->stream, &f->batch[f->n_in_batch], &has, err));
         CS_ASSERT(has);
+        note_source(f, &f->batch[f->n_in_batch]);
         f->n_in_batch++;
     }
     f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
@@ -236,13 +260,14 @@ struct pass {
     bool is_first, is_over;
 };
 
-static enum cs_status fill_pass(struct pass *p, int want, struct cs_err *err)
+static enum cs_status fill_pass(struct feeder *f, struct pass *p, int want, struct cs_err *err)
 {
     bool has = true;
 
     while (p->n < want && has) {
         CS_TRY(cs_stream_next(p->stream, &p->batch[p->n], &has, err));
-        p->n += has;
+        if (has)
+            note_source(f, &p->batch[p->n++]);
     }
     return CS_OK;
 }
@@ -252,7 +277,7 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
     bool is_final = step + 1 == f->spec->steps;
     int n = (int)f->spec->batch_samples, left = 0;
 
-    CS_TRY(fill_pass(p, n + 1, err));
+    CS_TRY(fill_pass(f, p, n + 1, err));
     n = p->n < n ? p->n : n;
     if (n == 0)
         return cs_fail(err, CS_INVALID, "%s: no sample to evaluate can be used",

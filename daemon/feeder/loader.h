@@ -9,7 +9,8 @@
 struct cs_load {
     uint64_t index;
     enum cs_status status;
-    char *reason;            /* of a bad one; NULL: good. Owned with the rest */
+    int32_t source; /* what its loss is told under (core/data/sources.h); set by the feeder */
+    char *reason;   /* of a bad one; NULL: good. Owned with the rest */
     struct cs_loaded loaded; /* owned by whoever has the cs_load */
 };
 

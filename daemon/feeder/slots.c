@@ -65,6 +65,7 @@ static void write_sample(const struct cs_slot_budget *budget, struct cs_slot *sl
     write_media(budget, slot, &load->loaded, first);
     slot->sample_ids[head->n_samples] = load->index;
     slot->sample_rows[head->n_samples] = first;
+    slot->sample_sources[head->n_samples] = load->source;
     head->n_samples++;
     head->n_tokens += s->n_tokens;
     head->n_labels += s->n_labels;

@@ -64,7 +64,7 @@ static void finish_steps(struct cs_runner *r)
         if (cs_step_done(r, &report, &is_through, &err) != CS_OK)
             cs_life_fail(r, &err);
         is_save_through = is_save_through || is_through;
-        json_decref(report.cursor);
+        cs_step_report_free(&report);
     }
     if (is_save_through)
         cs_life_check_end(r);
@@ -88,6 +88,12 @@ static void on_announced(struct cs_child *child, const json_t *msg)
         cs_life_fail(r, &err);
         return;
     }
+    if (json_object_get(msg, "source_left_out") != NULL)
+        cs_run_note(
+            r, CS_WARN,
+            "more than %d sources of samples have names: the losses of \"%s\" and of those after "
+            "it are told under \"%s\"",
+            CS_SOURCES_MAX - 1, cs_msg_str(msg, "source_left_out", ""), CS_SOURCE_OTHER);
     if (report->flags & CS_STEP_CHECKPOINT)
         cs_save_expect(r, report);
     finish_steps(r);

@@ -25,6 +25,17 @@ static void put_event(const struct cs_session *s, enum cs_event_kind kind, int64
     cs_ring_put(s->ring, &event);
 }
 
+/* [number, sum, tokens] of the sources that had some */
+static json_t *by_source(const struct cs_step_result *r)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < CS_SOURCES_MAX; i++)
+        if (r->source[i].tokens > 0)
+            json_array_append_new(list, json_pack("[i, o, I]", i, cs_json_num(r->source[i].sum),
+                                                  (json_int_t)r->source[i].tokens));
+    return list;
+}
+
 static void report_step(const struct cs_session *s, const struct cs_manifest *manifest,
                         const struct cs_step_result *r)
 {
@@ -35,6 +46,7 @@ static void report_step(const struct cs_session *s, const struct cs_manifest *ma
     if (r->has_loss) {
         cs_msg_set_num(msg, "loss_sum", r->loss_sum);
         cs_msg_set_int(msg, "trained_tokens", r->trained_tokens);
+        cs_msg_set(msg, "sources", by_source(r));
         cs_msg_set_int(msg, "samples", r->is_eval ? r->n_samples : manifest->n_samples);
         if (r->is_eval)
             cs_msg_set_int(msg, "correct", r->n_exact);

@@ -205,7 +205,7 @@ void cs_cpu_moe_linear_wgrad(struct cs_ctx *ctx, const struct cs_moe_groups *gro
                              int64_t out, const void *dy, const void *x, void *dw);
 void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, void *dw);
+                        double *row_loss, uint8_t *correct, void *dx, void *dw);
 size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);

@@ -81,7 +81,7 @@ static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uin
 
 void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, void *dw)
+                        double *row_loss, uint8_t *correct, void *dx, void *dw)
 {
     if (rows <= 0)
         return;
@@ -96,8 +96,11 @@ void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vo
         cs_cpu_sgemm(0, 1, m, vocab, in, 1.0f, xc, in, w, in, 0.0f, z, vocab);
         for (int64_t r = 0; r < m; r++) {
             CS_ASSERT(labels[first + r] >= 0 && labels[first + r] < vocab);
-            *loss += one_row(vocab, z + r * vocab, labels[first + r], softcap,
-                             correct != NULL ? correct + first + r : NULL, wants_grad);
+            const double own = one_row(vocab, z + r * vocab, labels[first + r], softcap,
+                                       correct != NULL ? correct + first + r : NULL, wants_grad);
+            *loss += own;
+            if (row_loss != NULL)
+                row_loss[first + r] = own;
         }
         if (dx != NULL)
             cs_cpu_sgemm(0, 0, m, in, vocab, 1.0f, z, vocab, w, in, 0.0f, (float *)dx + first * in,

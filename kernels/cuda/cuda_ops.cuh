@@ -184,7 +184,7 @@ void cs_cuda_moe_linear_wgrad(struct cs_ctx *ctx, const struct cs_moe_groups *gr
 template <typename T>
 void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                          const void *w, const int32_t *labels, float softcap, double *loss,
-                         uint8_t *correct, void *dx, void *dw);
+                         double *row_loss, uint8_t *correct, void *dx, void *dw);
 template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 template <typename T>
 void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,

@@ -233,11 +233,13 @@ static bool take_buffers(struct cs_ctx *ctx, int64_t rows, int64_t vocab, struct
 template <typename T>
 void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                          const void *w, const int32_t *labels, float softcap, double *loss,
-                         uint8_t *correct, void *dx, void *dw)
+                         double *row_loss, uint8_t *correct, void *dx, void *dw)
 {
     struct xent_buffers b;
     if (rows <= 0 || !take_buffers<T>(ctx, rows, vocab, &b))
         return;
+    if (row_loss != nullptr)
+        b.row_loss = row_loss;
     const int64_t ld = logits_stride(vocab);
     const bool wants_grad = dx != nullptr || dw != nullptr;
     for (int64_t first = 0; first < rows; first += b.chunk) {
@@ -266,7 +268,7 @@ void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t v
 
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_linear_xent<T>(struct cs_ctx *, int64_t, int64_t, int64_t, const void *, \
-                                         const void *, const int32_t *, float, double *,           \
+                                         const void *, const int32_t *, float, double *, double *, \
                                          uint8_t *, void *, void *);                               \
     template size_t cs_cuda_linear_xent_workspace<T>(int64_t, int64_t, int64_t);
 INSTANTIATE(float)

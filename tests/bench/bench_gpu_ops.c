@@ -290,7 +290,7 @@ static void do_xent(struct bench *b, const int64_t *n)
     struct cs_ctx ctx = b->ctx;
     ctx.workspace_bytes = n[3] > 0 ? (size_t)n[3] << 20 : ctx.workspace_bytes;
     b->ops->linear_xent(&ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), ids(b), 0.0f,
-                        (double *)(void *)at(b, 16), NULL, at(b, 8), at_f32(b, 10));
+                        (double *)(void *)at(b, 16), NULL, NULL, at(b, 8), at_f32(b, 10));
 }
 
 /* One causal document: the plan's arrays are pos = row, doc = 0 in the last quarter of ints. */

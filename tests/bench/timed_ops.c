@@ -130,11 +130,11 @@ static void linear_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t o
 
 static void linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *w, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, void *dw)
+                        double *row_loss, uint8_t *correct, void *dx, void *dw)
 {
     const double products = 1.0 + (dx != NULL) + (dw != NULL);
     TIMED(0, 2.0 * products * (double)rows * (double)in * (double)vocab,
-          linear_xent(ctx, rows, in, vocab, x, w, labels, softcap, loss, correct, dx, dw),
+          linear_xent(ctx, rows, in, vocab, x, w, labels, softcap, loss, row_loss, correct, dx, dw),
           "linear_xent %lldx%lldx%lld%s%s", LL(rows), LL(in), LL(vocab), dx != NULL ? " dx" : "",
           dw != NULL ? " dw" : "");
 }

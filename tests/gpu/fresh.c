@@ -45,7 +45,8 @@ static void call_xent(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
     if (ops->device != NULL) /* in pieces: the second adds to the first */
         own.workspace_bytes =
             ops->linear_xent_workspace(g->rows < 128 ? g->rows : 128, g->in, g->out) + 16384;
-    ops->linear_xent(&own, g->rows, g->in, g->out, p[0], p[1], p[2], 0.0f, p[3], NULL, p[4], p[5]);
+    ops->linear_xent(&own, g->rows, g->in, g->out, p[0], p[1], p[2], 0.0f, p[3], NULL, NULL, p[4],
+                     p[5]);
 }
 
 /* a gradient of which only NaN is there */

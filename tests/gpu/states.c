@@ -183,7 +183,7 @@ static void call_xent(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
     const struct xent_args *g = args;
     struct cs_ctx own = narrow(ctx);
     own.workspace_bytes = ops->linear_xent_workspace(g->rows, g->in, g->vocab);
-    ops->linear_xent(&own, g->rows, g->in, g->vocab, p[0], p[1], p[2], 0.0f, p[3], NULL, p[4],
+    ops->linear_xent(&own, g->rows, g->in, g->vocab, p[0], p[1], p[2], 0.0f, p[3], NULL, NULL, p[4],
                      p[5]);
 }
 

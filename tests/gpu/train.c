@@ -17,7 +17,7 @@ static void call_xent(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
     exact.workspace_bytes = ops->linear_xent_workspace(g->rows, g->in, g->vocab);
     CS_ASSERT(exact.workspace_bytes <= ctx->workspace_bytes);
     ops->linear_xent(&exact, g->rows, g->in, g->vocab, p[0], p[1], p[2], g->softcap, p[3], p[4],
-                     p[5], p[6]);
+                     p[5], p[6], p[7]);
 }
 
 /* A GPU makes do with 128 rows of logits at a time. */
@@ -30,7 +30,7 @@ static void call_xent_narrow(const struct cs_ops *ops, struct cs_ctx *ctx, void 
         narrow.workspace_bytes =
             ops->linear_xent_workspace(128, g->in, g->vocab) + (size_t)g->rows * sizeof(double);
     ops->linear_xent(&narrow, g->rows, g->in, g->vocab, p[0], p[1], p[2], g->softcap, p[3], p[4],
-                     p[5], p[6]);
+                     p[5], p[6], p[7]);
 }
 
 enum { WANTS_CORRECT = 1, WANTS_DX = 2, WANTS_DW = 4, WANTS_ALL = 7 };
@@ -48,10 +48,13 @@ static void one_xent(struct lab *lab, lab_call *call, struct xent_args g, int wa
         labels[i] = lab_between(lab, 0, (int)g.vocab - 1);
     struct lab_tensor *t = lab_output(lab, &c, LAB_F64, 1, is_bf16 ? 3e-3 : 1e-5, 0);
     *(double *)t->host = 0.25;
-    if (wants & WANTS_CORRECT) /* logits in bf16 tie where fp32 ones do not */
+    if (wants & WANTS_CORRECT) { /* logits in bf16 tie where fp32 ones do not */
+        lab_output(lab, &c, LAB_F64, g.rows, rel, is_bf16 ? 3e-2 : 1e-5);
         lab_output(lab, &c, LAB_U8, g.rows, is_bf16 ? 0.03 : 0.0, 0);
-    else
+    } else {
         lab_null(&c);
+        lab_null(&c);
+    }
     if (wants & WANTS_DX)
         lab_output(lab, &c, LAB_ACT, g.rows * g.in, rel, scale);
     else
@@ -85,6 +88,7 @@ static void exact_argmax(struct lab *lab)
                 labels[i] = j;
     }
     lab_output(lab, &c, LAB_F64, 1, 1e-5, 0);
+    lab_null(&c);
     lab_output(lab, &c, LAB_U8, g.rows, 0, 0);
     lab_null(&c);
     lab_null(&c);
@@ -279,7 +283,7 @@ void group_errors(struct lab *lab)
     lab_verdict(lab, "heads_must_divide",
                 lab->device->status(handle, &err) == CS_INVALID &&
                     strstr(err.text, "3 heads, 2 kv heads") != NULL);
-    lab->gpu->linear_xent(&ctx, 1, 8, 8, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL);
+    lab->gpu->linear_xent(&ctx, 1, 8, 8, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL);
     lab_verdict(lab, "the_first_error_stays",
                 lab->device->status(handle, &err) == CS_INVALID &&
                     strstr(err.text, "3 heads, 2 kv heads") != NULL);

@@ -65,6 +65,7 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
     s->head->n_tokens += n;
     s->sample_ids[sample] = (uint64_t)(1000 + sample);
     s->sample_rows[sample] = first;
+    s->sample_sources[sample] = sample % 3;
     s->sample_rows[sample + 1] = first + n;
     s->head->n_samples++;
     m->n_samples++;

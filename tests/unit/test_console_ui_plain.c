@@ -134,6 +134,32 @@ static void evaluations_count_correct_answers(void **state)
     free(s.text);
 }
 
+static void losses_of_sources_are_told_of_evaluations_and_at_the_end(void **state)
+{
+    (void)state;
+    struct cs_test_replay replay;
+    struct cs_test_spec spec = cs_test_replay_spec();
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    const struct cs_plain_end end = {0};
+    struct session s;
+    start(&s, false);
+    feed(&s, json_pack("{s:s,s:i,s:s,s:f,s:{s:{s:f,s:i},s:{s:f,s:i}}}", "type", "event.step",
+                       "step", 9, "kind", "eval", "loss", 0.5, "sources", "coco", "loss", 0.75,
+                       "tokens", 3, "other", "loss", 0.25, "tokens", 3));
+    feed(&s, json_pack("{s:s,s:i,s:s,s:f,s:{s:{s:f,s:i}}}", "type", "event.step", "step", 10,
+                       "kind", "train", "loss", 2.5, "sources", "chat", "loss", 2.5, "tokens", 3));
+    cs_test_replay_new(&replay, &spec, 1);
+    assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
+    cs_plain_report(s.plain, store, &end);
+    finish(&s);
+    assert_non_null(strstr(s.text, "  loss by source: coco 0.750, other 0.250\n"));
+    assert_non_null(strstr(s.text, "  by source    chat 2.500\n"));
+    cs_store_free(store);
+    cs_test_replay_free(&replay);
+    free(s.text);
+}
+
 static void the_report_names_every_stage_and_what_to_do_next(void **state)
 {
     (void)state;
@@ -179,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_terminal_gets_one_progress_line),
         cmocka_unit_test(a_note_that_is_an_alarm_names_its_rule_and_step),
         cmocka_unit_test(evaluations_count_correct_answers),
+        cmocka_unit_test(losses_of_sources_are_told_of_evaluations_and_at_the_end),
         cmocka_unit_test(the_report_names_every_stage_and_what_to_do_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

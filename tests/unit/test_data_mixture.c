@@ -7,11 +7,13 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/data/mixture.h"
 #include "core/data/sample_order.h"
+#include "core/data/sources.h"
 
 enum { BLOCKS = 20 };
 
@@ -98,6 +100,37 @@ static void orders_are_keyed(void **state)
     assert_true(same_seed < 30 && same_block < 30 && in_step < 30);
 }
 
+static void names_of_sources_are_numbered_until_there_is_no_room(void **state)
+{
+    struct cs_sources s = {0};
+    char name[200];
+    (void)state;
+    assert_int_equal(cs_sources_index(&s, ""), 0);
+    assert_int_equal(cs_sources_index(&s, NULL), 0);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(cs_sources_index(&s, "coco"), 1);
+    assert_int_equal(cs_sources_index(&s, CS_SOURCE_OTHER), 0);
+    assert_int_equal(cs_sources_index(&s, "alpaca"), 2);
+    assert_int_equal(cs_sources_index(&s, "coco"), 1);
+    memset(name, 'x', sizeof name);
+    name[CS_SOURCE_NAME - 2] = (char)0xc3; /* a character of two bytes is not cut in the middle */
+    name[CS_SOURCE_NAME - 1] = (char)0xa9;
+    name[sizeof name - 1] = '\0';
+    assert_int_equal(cs_sources_index(&s, name), 3);
+    assert_int_equal(strlen(s.name[3]), CS_SOURCE_NAME - 2);
+    name[CS_SOURCE_NAME] = 'y';
+    assert_int_equal(cs_sources_index(&s, name), 3);
+    for (int i = 4; i < CS_SOURCES_MAX; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        assert_int_equal(cs_sources_index(&s, name), i);
+    }
+    assert_string_equal(s.left_out, "");
+    assert_int_equal(cs_sources_index(&s, "late"), 0);
+    assert_int_equal(cs_sources_index(&s, "later"), 0);
+    assert_string_equal(s.left_out, "late");
+    assert_int_equal(cs_sources_index(&s, "n63"), 63);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -105,6 +138,7 @@ int main(void)
         cmocka_unit_test(weights_are_shares_and_sources_come_round_on_their_own),
         cmocka_unit_test(tiny_weights_and_small_sources_are_not_left_out),
         cmocka_unit_test(orders_are_keyed),
+        cmocka_unit_test(names_of_sources_are_numbered_until_there_is_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,6 +267,7 @@ static void slot_areas_do_not_overlap(void **state)
                            l.pos,
                            l.sample_ids,
                            l.sample_rows,
+                           l.sample_sources,
                            l.enc[0].items,
                            l.enc[0].data,
                            l.enc[0].rows,

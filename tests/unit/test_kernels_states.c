@@ -352,9 +352,9 @@ static void loss_adds_to_bf16_gradients(void **state)
     prepare(&a);
     for (int i = 0; i < ROWS; i++)
         labels[i] = i % VOCAB;
-    ops()->linear_xent(&own, ROWS, IN, VOCAB, x, w, labels, 0.0f, &loss[0], NULL, dx, a.grad);
+    ops()->linear_xent(&own, ROWS, IN, VOCAB, x, w, labels, 0.0f, &loss[0], NULL, NULL, dx, a.grad);
     own.grad = CS_GRAD_F32;
-    ops()->linear_xent(&own, ROWS, IN, VOCAB, x, w, labels, 0.0f, &loss[1], NULL, dx, a.sum);
+    ops()->linear_xent(&own, ROWS, IN, VOCAB, x, w, labels, 0.0f, &loss[1], NULL, NULL, dx, a.sum);
     assert_true(loss[0] == loss[1]);
     same_gradient(a.grad, a.before, a.sum, VOCAB * IN);
     free(own.workspace);

@@ -44,6 +44,7 @@ struct xent {
     int32_t *labels;
     uint8_t *correct;
     double loss;
+    double *row_loss;
 };
 
 static void run(struct xent *c, bool with_dx, bool with_dw, bool with_correct)
@@ -54,7 +55,8 @@ static void run(struct xent *c, bool with_dx, bool with_dw, bool with_correct)
     assert_non_null(memory);
     ctx.workspace = memory;
     cs_ops_cpu()->linear_xent(&ctx, c->rows, c->in, c->vocab, c->x, c->w, c->labels, c->softcap,
-                              &c->loss, with_correct ? c->correct : NULL, with_dx ? c->dx : NULL,
+                              &c->loss, with_correct ? c->row_loss : NULL,
+                              with_correct ? c->correct : NULL, with_dx ? c->dx : NULL,
                               with_dw ? c->dw : NULL);
     free(memory);
 }
@@ -68,6 +70,8 @@ static struct xent make_case(int64_t rows, int64_t in, int64_t vocab, float soft
     c.dw = new_floats(vocab * in);
     c.labels = malloc((size_t)(rows + 1) * sizeof *c.labels);
     c.correct = malloc((size_t)(rows + 1));
+    c.row_loss = malloc((size_t)(rows + 1) * sizeof *c.row_loss);
+    assert_non_null(c.row_loss);
     assert_non_null(c.labels);
     assert_non_null(c.correct);
     for (int64_t r = 0; r < rows; r++)
@@ -78,6 +82,7 @@ static struct xent make_case(int64_t rows, int64_t in, int64_t vocab, float soft
 static void case_free(struct xent *c)
 {
     free(c->x), free(c->w), free(c->dx), free(c->dw), free(c->labels), free(c->correct);
+    free(c->row_loss);
 }
 
 /* z (vocab) = capped logits of one row; returns log-sum-exp */
@@ -161,6 +166,7 @@ static void many_chunks_sum_like_one(void **state)
     assert_near(c.loss, loss_of(&c, x, w, z), 1e-6, "loss", 0);
     for (int64_t r = 0; r < c.rows; r++) {
         const double lse = row_logits(&c, x + r * c.in, w, z);
+        assert_near(c.row_loss[r], lse - z[c.labels[r]], 1e-6, "loss of row", r);
         int64_t best = 0;
         for (int64_t v = 1; v < c.vocab; v++)
             best = z[v] > z[best] ? v : best;

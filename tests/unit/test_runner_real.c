@@ -1,5 +1,6 @@
 /* The runner with the real feeder and workers of this build: equal weights on one and on three
  * ranks, and a run that was killed and resumed ends where an undisturbed one does, to the bit. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,6 +67,8 @@ static void write_picture(const struct job *job)
 
 static void write_data(const struct job *job)
 {
+    static const char *const channel[] = {"\"channel\":\"pictures\",", "\"channel\":\"words\",",
+                                          ""};
     json_t *tokenizer = chat_tokenizer_json();
     char *text = json_dumps(tokenizer, JSON_COMPACT);
     struct cs_buf data = {0};
@@ -74,10 +77,10 @@ static void write_data(const struct job *job)
     for (int i = 0; i < SAMPLES; i++)
         cs_buf_addf(
             &data,
-            "%s{\"id\":\"s%d\",%s\"conversations\":[{\"from\":\"human\",\"value\":\"%swhat is %d "
+            "%s{\"id\":\"s%d\",%s%s\"conversations\":[{\"from\":\"human\",\"value\":\"%swhat is %d "
             "and %.*s\"},{\"from\":\"gpt\",\"value\":\"it is %d\"}]}\n",
-            i ? "," : "", i, i % 3 ? "" : "\"image\":\"p.png\",", i % 3 ? "" : "<image>", i, i % 7,
-            "aaaaaaa", i * 3 % 11);
+            i ? "," : "", i, i % 3 ? "" : "\"image\":\"p.png\",", channel[i % 3],
+            i % 3 ? "" : "<image>", i, i % 7, "aaaaaaa", i * 3 % 11);
     cs_buf_adds(&data, "]");
     tmpdir_write(tmpdir_path(job->dir, "train.json"), data.data, data.len);
     cs_buf_free(&data);
@@ -149,6 +152,26 @@ static void run_to_the_end(const struct job *job)
     json_decref(state);
 }
 
+/* The losses of the sources of a step are its loss. */
+static void check_sources(const json_t *row)
+{
+    const json_t *sources = json_object_get(row, "sources");
+    const char *name = NULL;
+    json_t *one = NULL;
+    double sum = 0;
+    int64_t tokens = 0;
+    json_object_foreach((json_t *)(uintptr_t)sources, name, one)
+    {
+        assert_true(strcmp(name, "pictures") == 0 || strcmp(name, "words") == 0 ||
+                    strcmp(name, "other") == 0);
+        assert_true(cs_msg_int(one, "tokens", 0) > 0);
+        sum += cs_msg_num(one, "loss", (double)NAN) * (double)cs_msg_int(one, "tokens", 0);
+        tokens += cs_msg_int(one, "tokens", 0);
+    }
+    assert_int_equal(tokens, cs_msg_int(row, "trained_tokens", -1));
+    assert_true(fabs(sum / (double)tokens - cs_msg_num(row, "loss", (double)NAN)) <= 1e-9);
+}
+
 /* losses by step, the last row of a step wins; returns the number of steps seen */
 static int losses_of(const struct job *job, double loss[STEPS])
 {
@@ -167,6 +190,7 @@ static int losses_of(const struct job *job, double loss[STEPS])
         if (strcmp(cs_msg_type(row), "runner.step") == 0 && step >= 0 && step < STEPS) {
             seen += loss[step] < 0;
             loss[step] = cs_msg_num(row, "loss", -1);
+            check_sources(row);
         }
         json_decref(row);
         line = end + 1;
@@ -267,10 +291,11 @@ static json_t *evals_of(const struct job *job, int *n_trained)
         *n_trained += strcmp(cs_msg_str(row, "kind", ""), "train") == 0;
         if (strcmp(cs_msg_str(row, "kind", ""), "eval") == 0)
             json_array_append_new(
-                list, json_pack("[O, O, O, O, O, O]", json_object_get(row, "step"),
-                                json_object_get(row, "samples"), json_object_get(row, "correct"),
-                                json_object_get(row, "trained_tokens"),
-                                json_object_get(row, "loss"), json_object_get(row, "exact_match")));
+                list,
+                json_pack("[O, O, O, O, O, O, O]", json_object_get(row, "step"),
+                          json_object_get(row, "samples"), json_object_get(row, "correct"),
+                          json_object_get(row, "trained_tokens"), json_object_get(row, "loss"),
+                          json_object_get(row, "exact_match"), json_object_get(row, "sources")));
         json_decref(row);
     }
     free(text);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -178,6 +179,51 @@ static void a_diverged_loss_is_kept_as_a_word_and_an_unknown_one_as_null(void **
     assert_true(json_real_value(json_array_get(json_array_get(rows, 2), 7)) == 0.75);
     assert_true(f->job.row.exact_match == 0.75);
     json_decref(rows);
+}
+
+static void check_sources(const struct fixture *f)
+{
+    int64_t next;
+    json_t *rows = rows_of(f, -1, 10, &next), *columns = cs_db_step_columns();
+    json_t *want = json_pack("{s:{s:f,s:i},s:{s:f,s:i}}", "a", "loss", 1.5, "tokens", 3, "\"b\"",
+                             "loss", 0.25, "tokens", 9);
+    size_t at = 0;
+    while (strcmp(json_string_value(json_array_get(columns, at)), "sources") != 0)
+        at++;
+    assert_int_equal(json_array_size(rows), 2);
+    assert_true(json_equal(json_array_get(json_array_get(rows, 0), at), want));
+    assert_true(json_is_null(json_array_get(json_array_get(rows, 1), at)));
+    json_decref(rows);
+    json_decref(columns);
+    json_decref(want);
+}
+
+static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
+{
+    struct fixture *f = *state;
+    struct cs_err err = {0};
+    sqlite3 *old = NULL;
+    cs_db_close(f->server.db);
+    assert_int_equal(sqlite3_open(tmpdir_path(f->dir, "history.db"), &old), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(old,
+                                  "ALTER TABLE step DROP COLUMN sources; PRAGMA user_version = 2;",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(old);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(cs_db_open(tmpdir_path(f->dir, "history.db"), &f->server.db, &err), CS_OK);
+        if (round == 0) {
+            append(f,
+                   "{\"type\":\"runner.step\",\"job\":1,\"step\":0,\"kind\":\"train\",\"loss\":1.0,"
+                   "\"sources\":{\"a\":{\"loss\":1.5,\"tokens\":3},\"\\\"b\\\"\":{\"loss\":0.25,"
+                   "\"tokens\":9}}}\n");
+            append_step(f, 1, "1.0");
+            import(f);
+        }
+        check_sources(f);
+        if (round == 0)
+            cs_db_close(f->server.db);
+    }
 }
 
 static void series_are_cut_between_steps(void **state)
@@ -357,6 +403,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(
             a_diverged_loss_is_kept_as_a_word_and_an_unknown_one_as_null, setup, teardown),
+        cmocka_unit_test_setup_teardown(losses_of_sources_are_kept_also_in_an_older_history, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(series_are_cut_between_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(a_row_longer_than_the_window_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_loses_nothing, setup, teardown),

@@ -28,7 +28,8 @@ enum {
     MAX_PARAMS = 256,
     N_STEPS = 4,
     N_SLOTS = 3,
-    REPLICA_SLOTS = 4
+    REPLICA_SLOTS = 4,
+    N_SOURCES = 3 /* of tests/support/step.c */
 };
 
 struct outcome {
@@ -44,6 +45,8 @@ struct outcome {
     size_t saved[MAX_RANKS]; /* peak activations of the last step */
     int64_t eval_samples, eval_exact;
     double eval_loss;
+    struct cs_source_loss source[N_SOURCES]; /* of the evaluation */
+    double alone[N_SOURCES]; /* the loss when only labels of the source are there; one rank */
     int n_ranks;
 };
 
@@ -126,6 +129,57 @@ static enum cs_status keep_tied_copy(const struct cs_trainer *t, struct outcome 
     return CS_OK;
 }
 
+static void add_sources(struct outcome *o, const struct cs_step_result *result)
+{
+    double sum = 0;
+    int64_t tokens = 0;
+    for (int k = 0; k < CS_SOURCES_MAX; k++) {
+        CS_ASSERT(k < N_SOURCES || result->source[k].tokens == 0);
+        sum += result->source[k].sum;
+        tokens += result->source[k].tokens;
+        if (k >= N_SOURCES)
+            continue;
+        o->source[k].sum += result->source[k].sum;
+        o->source[k].tokens += result->source[k].tokens;
+    }
+    CS_ASSERT(tokens == result->trained_tokens);
+    CS_ASSERT(fabs(sum - result->loss_sum) <= 1e-9 * fabs(result->loss_sum));
+}
+
+/* The evaluation once more, without the labels of other sources. */
+static enum cs_status eval_alone(const struct run *r, struct cs_trainer *t, int source,
+                                 struct cs_err *err)
+{
+    const struct cs_test_step *step = &r->job.step[0];
+    struct cs_manifest eval = step->manifest;
+    struct cs_step_result result;
+    int32_t *kept[N_SLOTS + 1] = {0};
+    eval.kind = CS_STEP_EVAL;
+    eval.trained_tokens = 0;
+    for (int i = 0; i < eval.n_slots; i++) {
+        const struct cs_slot *slot = &step->slot[i];
+        const size_t n = (size_t)slot->head->n_tokens;
+        CS_ASSERT(i < N_SLOTS + 1 && (kept[i] = malloc((n + 1) * sizeof(int32_t))) != NULL);
+        memcpy(kept[i], slot->labels, n * sizeof(int32_t));
+        for (size_t k = 0; k < n; k++) {
+            const bool is_other = slot->sample_sources[slot->doc[k]] != source;
+            slot->head->n_labels -= is_other && slot->labels[k] >= 0;
+            slot->labels[k] = is_other ? -1 : slot->labels[k];
+        }
+        cs_manifest_note(&eval, i, slot);
+        eval.trained_tokens += slot->head->n_labels;
+    }
+    enum cs_status status = cs_trainer_step(t, &eval, step->slot, NULL, &result, err);
+    r->outcome->alone[source] = status == CS_OK ? result.loss_sum : (double)NAN;
+    for (int i = 0; i < eval.n_slots; i++) {
+        const struct cs_slot *slot = &step->slot[i];
+        memcpy(slot->labels, kept[i], (size_t)slot->head->n_tokens * sizeof(int32_t));
+        slot->head->n_labels = step->manifest.n_labels[i];
+        free(kept[i]);
+    }
+    return status;
+}
+
 static enum cs_status train(const struct run *r, struct cs_trainer *t, struct cs_err *err)
 {
     struct outcome *o = r->outcome;
@@ -160,8 +214,11 @@ static enum cs_status train(const struct run *r, struct cs_trainer *t, struct cs
         o->eval_samples += result.n_samples;
         o->eval_exact += result.n_exact;
         o->eval_loss += result.loss_sum;
+        add_sources(o, &result);
         pthread_mutex_unlock(&outcome_lock);
     }
+    for (int k = 0; k < N_SOURCES && cs_plan_world(r->job.made.plan) == 1; k++)
+        CS_TRY(eval_alone(r, t, k, err));
     hash_all(t, o->hash);
     CS_TRY(keep_values(t, o, err));
     return keep_tied_copy(t, o, err);
@@ -266,6 +323,7 @@ static void assert_same(const struct outcome *a, const struct outcome *b)
         assert_string_equal(a->hash[i], b->hash[i]);
     }
     assert_memory_equal(&a->eval_loss, &b->eval_loss, sizeof(double));
+    assert_memory_equal(a->source, b->source, sizeof a->source);
     assert_int_equal(a->eval_samples, b->eval_samples);
     assert_int_equal(a->eval_exact, b->eval_exact);
     assert_true(a->eval_samples > 0);
@@ -291,6 +349,36 @@ static void layouts_equal_one_rank(struct cs_test_spec options)
         assert_same(&one, &many);
         assert_int_equal(many.messages, many.sends);
         assert_true(many.messages > 0);
+    }
+}
+
+static void free_values(struct outcome *o)
+{
+    for (int i = 0; i < MAX_PARAMS; i++)
+        free(o->value[i]);
+}
+
+/* What is told under a source is the loss of its labels. */
+static void losses_by_source_are_those_of_their_labels(void **state)
+{
+    struct cs_test_spec options = {.seed = 21};
+    struct outcome one, many;
+    (void)state;
+    run_job(&options, single, &one);
+    for (int k = 0; k < N_SOURCES; k++) {
+        assert_true(one.source[k].tokens > 0);
+        assert_true(fabs(one.source[k].sum - one.alone[k]) <= 1e-5 * one.alone[k]);
+        assert_true(k == 0 || fabs(one.source[k].sum - one.source[0].sum) > 1e-3);
+    }
+    options = (struct cs_test_spec){.seed = 21, .llm_pp = 2, .dp = 2, .slots = REPLICA_SLOTS};
+    run_job(&options, NULL, &many);
+    free_values(&many);
+    options.dp = options.llm_pp = 0;
+    run_job(&options, single, &one);
+    free_values(&one);
+    for (int k = 0; k < N_SOURCES; k++) {
+        assert_int_equal(many.source[k].tokens, one.source[k].tokens);
+        assert_true(fabs(many.source[k].sum - one.source[k].sum) <= 1e-4 * one.source[k].sum);
     }
 }
 
@@ -513,12 +601,6 @@ static void assert_replicas_near(const struct cs_test_spec *options, const struc
     cs_test_planned_free(&job.made);
 }
 
-static void free_values(struct outcome *o)
-{
-    for (int i = 0; i < MAX_PARAMS; i++)
-        free(o->value[i]);
-}
-
 static void replicas_agree_with_one_rank(void **state)
 {
     static const struct {
@@ -663,6 +745,7 @@ static void frozen_encoder_keeps_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_by_source_are_those_of_their_labels),
         cmocka_unit_test(untied_layouts_equal_one_rank),
         cmocka_unit_test(tied_layouts_equal_one_rank),
         cmocka_unit_test(gpipe_layouts_equal_one_rank),

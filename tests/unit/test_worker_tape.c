@@ -342,9 +342,11 @@ static void call_linear_xent(struct args *a)
     const int32_t *labels = ptr(a);
     const float softcap = real(a);
     double *loss = ptr(a);
+    double *row_loss = ptr(a);
     uint8_t *correct = ptr(a);
     void *dx = ptr(a);
-    a->ops->linear_xent(&a->ctx, rows, in, vocab, x, w, labels, softcap, loss, correct, dx, ptr(a));
+    a->ops->linear_xent(&a->ctx, rows, in, vocab, x, w, labels, softcap, loss, row_loss, correct,
+                        dx, ptr(a));
 }
 
 /* ---- recurrent layers, experts, parts of rows ---- */

@@ -1,10 +1,26 @@
 /* metrics: the step series of a job. */
+#include <math.h>
 #include <stdio.h>
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
 #include "core/base/table.h"
 #include "core/wire/wire.h"
+
+/* "coco 1.21, alpaca 0.87" */
+static void sources_text(char out[64], const json_t *sources)
+{
+    const char *name = NULL;
+    json_t *one = NULL;
+    size_t at = 0;
+    out[0] = '\0';
+    json_object_foreach((json_t *)(uintptr_t)sources, name, one)
+    {
+        int n = snprintf(out + at, 64 - at, "%s%s %.4g", at > 0 ? ", " : "", name,
+                         cs_msg_num(one, "loss", (double)NAN));
+        at = n > 0 && at + (size_t)n < 64 ? at + (size_t)n : at;
+    }
+}
 
 static void cell_text(char out[64], const json_t *value)
 {
@@ -14,6 +30,8 @@ static void cell_text(char out[64], const json_t *value)
         snprintf(out, 64, "%.6g", json_real_value(value));
     else if (json_is_string(value))
         snprintf(out, 64, "%s", json_string_value(value));
+    else if (json_is_object(value))
+        sources_text(out, value);
     else
         snprintf(out, 64, "-");
 }

@@ -30,6 +30,7 @@ void cs_slot_layout_make(const struct cs_slot_budget *budget, struct cs_slot_lay
     out->pos = place(&at, tokens, sizeof(int32_t));
     out->sample_ids = place(&at, CS_SLOT_MAX_SAMPLES, sizeof(uint64_t));
     out->sample_rows = place(&at, CS_SLOT_MAX_SAMPLES + 1, sizeof(int32_t));
+    out->sample_sources = place(&at, CS_SLOT_MAX_SAMPLES, sizeof(int32_t));
     for (int e = 0; e < budget->n_encoders; e++) {
         out->enc[e].items = place(&at, (size_t)budget->enc[e].items, sizeof(struct cs_item));
         out->enc[e].data = place(&at, cs_budget_bytes(budget, e), 1);
@@ -55,6 +56,7 @@ void cs_slot_view(const struct cs_slot_layout *layout, const struct cs_slot_budg
         .pos = (int32_t *)(void *)(base + layout->pos),
         .sample_ids = (uint64_t *)(void *)(base + layout->sample_ids),
         .sample_rows = (int32_t *)(void *)(base + layout->sample_rows),
+        .sample_sources = (int32_t *)(void *)(base + layout->sample_sources),
     };
     for (int e = 0; e < budget->n_encoders; e++) {
         out->items[e] = (struct cs_item *)(void *)(base + layout->enc[e].items);

@@ -61,7 +61,7 @@ struct cs_slot_blend {
 /* Offsets are relative to the start of the slot's memory; computed once from the budget. */
 struct cs_slot_layout {
     size_t bytes; /* of one slot, page multiple */
-    size_t ids, labels, doc, pos, sample_ids, sample_rows;
+    size_t ids, labels, doc, pos, sample_ids, sample_rows, sample_sources;
 
     struct {
         size_t items;  /* struct cs_item (budget items) */
@@ -90,6 +90,7 @@ struct cs_slot {
     int32_t *ids, *labels, *doc, *pos; /* (seq_tokens) */
     uint64_t *sample_ids;              /* (CS_SLOT_MAX_SAMPLES) index in the data set */
     int32_t *sample_rows;              /* (CS_SLOT_MAX_SAMPLES + 1) first row of every sample */
+    int32_t *sample_sources; /* (CS_SLOT_MAX_SAMPLES) what its loss is told under (sources.h) */
     struct cs_item *items[CS_MAX_ENCODERS];
     uint8_t *data[CS_MAX_ENCODERS];
     int32_t *rows[CS_MAX_ENCODERS];

@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/data/pool.h"
+#include "core/data/sources.h"
 #include "core/model/alerts.h"
 #include "core/sched/sim/calibrate.h"
 #include "core/trace/ring.h"
@@ -65,6 +66,8 @@ struct cs_step_report {
     bool has_loss, has_norm, is_norm_unequal, is_skipped;
     double loss_sum, grad_norm, lr;
     int64_t loss_tokens, correct, loss_samples, messages, bytes;
+    json_t *sources; /* their names by number; NULL or empty: none has one */
+    struct cs_source_loss source[CS_SOURCES_MAX];
 };
 
 /* One checkpoint on its way. */
@@ -88,6 +91,7 @@ struct cs_lost_rows {
 struct cs_eval {
     int64_t correct, samples, tokens;
     double loss_sum;
+    struct cs_source_loss source[CS_SOURCES_MAX];
     int64_t start_ns;
 };
 

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
+#include "runner/steps/by_source.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
 #include "runner/steps/predict.h"
@@ -90,6 +91,7 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     json_t *msg = step_msg(r, report, "train");
     if (report->has_loss && report->loss_tokens > 0)
         cs_msg_set_num(msg, "loss", report->loss_sum / (double)report->loss_tokens);
+    cs_by_source_set(msg, report->source, report->sources);
     if (report->tokens > 0)
         cs_msg_set_int(msg, "tokens", report->tokens);
     cs_msg_set_int(msg, "trained_tokens", report->trained_tokens);
@@ -262,12 +264,14 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
     eval->samples += report->loss_samples;
     eval->tokens += report->loss_tokens;
     eval->loss_sum += report->loss_sum;
+    cs_by_source_join(eval->source, report->source);
     r->step_end_ns = cs_now_ns();
     if (!(report->flags & CS_STEP_EVAL_LAST))
         return;
     json_t *msg = step_msg(r, report, "eval");
     if (eval->tokens > 0)
         cs_msg_set_num(msg, "loss", eval->loss_sum / (double)eval->tokens);
+    cs_by_source_set(msg, eval->source, report->sources);
     cs_msg_set_int(msg, "trained_tokens", eval->tokens);
     cs_msg_set_int(msg, "samples", eval->samples);
     cs_msg_set_int(msg, "correct", eval->correct);

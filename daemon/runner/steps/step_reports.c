@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/wire/wire.h"
+#include "runner/steps/by_source.h"
 
 enum { MAX_REPORTS = 4096 };
 
@@ -49,6 +50,7 @@ enum cs_status cs_step_report_announce(struct cs_runner *r, const json_t *msg,
     for (size_t i = 0; i < json_array_size(rows); i++) /* the first of a slot: LLM rows */
         report->tokens += json_integer_value(json_array_get(json_array_get(rows, i), 0));
     report->cursor = json_deep_copy(cs_msg_obj(msg, "cursor"));
+    report->sources = json_deep_copy(cs_msg_arr(msg, "sources"));
     if (out != NULL)
         *out = report;
     return CS_OK;
@@ -59,6 +61,7 @@ static void add_ranks_report(struct cs_step_report *report, const json_t *msg)
     if (json_object_get(msg, "loss_sum") && !json_is_null(json_object_get(msg, "loss_sum"))) {
         report->has_loss = true;
         report->loss_sum += cs_msg_num(msg, "loss_sum", 0);
+        cs_by_source_add(report->source, cs_msg_arr(msg, "sources"));
         report->loss_tokens += cs_msg_int(msg, "trained_tokens", 0);
         report->correct += cs_msg_int(msg, "correct", 0);
         report->loss_samples += cs_msg_int(msg, "samples", 0);
@@ -105,6 +108,13 @@ bool cs_step_report_take(struct cs_runner *r, struct cs_step_report *out)
     return true;
 }
 
+void cs_step_report_free(struct cs_step_report *report)
+{
+    json_decref(report->cursor);
+    json_decref(report->sources);
+    report->cursor = report->sources = NULL;
+}
+
 const struct cs_step_report *cs_step_report_current(const struct cs_runner *r,
                                                     const struct cs_child *child)
 {
@@ -118,7 +128,7 @@ const struct cs_step_report *cs_step_report_current(const struct cs_runner *r,
 void cs_step_reports_free(struct cs_runner *r)
 {
     for (int i = 0; i < r->n_reports; i++)
-        json_decref(r->reports[i].cursor);
+        cs_step_report_free(&r->reports[i]);
     free(r->reports);
     r->reports = NULL;
     r->n_reports = 0;

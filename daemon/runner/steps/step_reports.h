@@ -12,8 +12,9 @@ enum cs_status cs_step_report_announce(struct cs_runner *r, const json_t *msg,
 /* worker.step; CS_INTERNAL: of another step than was published */
 enum cs_status cs_step_report_add(struct cs_runner *r, struct cs_child *child, const json_t *msg,
                                   struct cs_err *err) CS_NODISCARD;
-/* The next complete report, in order of the manifests; its cursor is the caller's reference. */
+/* The next complete report, in order of the manifests; the caller frees it. */
 bool cs_step_report_take(struct cs_runner *r, struct cs_step_report *out);
+void cs_step_report_free(struct cs_step_report *report); /* what it holds */
 void cs_step_reports_free(struct cs_runner *r);
 /* the manifest a rank works on, NULL when it is not announced */
 const struct cs_step_report *cs_step_report_current(const struct cs_runner *r,

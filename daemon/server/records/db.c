@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 3 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -25,17 +25,21 @@ static const char schema_sql[] =
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
-    " data_wait_us INTEGER, energy_mj INTEGER, PRIMARY KEY (job, step, kind)) WITHOUT ROWID;"
+    " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, PRIMARY KEY (job, step, kind)) "
+    "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
-/* from version 1, which knew no GPUs */
-static const char upgrade_sql[] =
-    "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
-    "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps INTEGER;"
-    "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
-    "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;";
+/* from version 1, which knew no GPUs, and 2, which knew no sources of samples */
+static const char *const upgrade_sql[] = {
+    [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
+          "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
+          "INTEGER;"
+          "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
+          "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;",
+    [2] = "BEGIN; ALTER TABLE step ADD COLUMN sources TEXT; PRAGMA user_version = 3; COMMIT;",
+};
 
 /* those of jobs are made from the table of their fields */
 static const char *const sql[Q_COUNT] = {
@@ -44,12 +48,12 @@ static const char *const sql[Q_COUNT] = {
                   " coalesce((SELECT max(id) FROM job), 0))",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
-                   " data_wait_us, energy_mj)"
-                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+                   " data_wait_us, energy_mj, sources)"
+                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
-        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj FROM step"
-        " WHERE"
+        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources"
+        " FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
@@ -115,10 +119,14 @@ static enum cs_status check_version(struct cs_db *db, const char *path, struct c
                        "%s was written by a newer cornstarchd (schema %d, this one knows %d)", path,
                        version, SCHEMA_VERSION);
     char text[64];
-    if (version == 1)
-        return run(db, upgrade_sql, err);
+    if (version == SCHEMA_VERSION)
+        return CS_OK;
+    for (; version > 0 && version < SCHEMA_VERSION; version++)
+        if (sqlite3_exec(db->handle, upgrade_sql[version], NULL, NULL, NULL) == SQLITE_ERROR)
+            return cs_fail(err, CS_CORRUPT, "it is no history of jobs: %s",
+                           sqlite3_errmsg(db->handle));
     snprintf(text, sizeof(text), "PRAGMA user_version = %d", SCHEMA_VERSION);
-    return version == SCHEMA_VERSION ? CS_OK : run(db, text, err);
+    return run(db, text, err);
 }
 
 /* "INSERT INTO job (id, name, ...) VALUES (?1, ?2, ...) ON CONFLICT ...": ?1 the id, then the fields

@@ -36,7 +36,8 @@ struct cs_step_row {
     const char *kind; /* "train" | "eval" */
     double loss, grad_norm, lr, step_ms, bubble, exact_match;
     int64_t tokens, trained_tokens, samples, wall_ns, data_wait_us;
-    int64_t energy_mj; /* -1 unknown */
+    int64_t energy_mj;     /* -1 unknown */
+    const json_t *sources; /* {name: {loss, tokens}}, NULL: none have names */
 };
 enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err) CS_NODISCARD; /* a batch of rows */
 enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err) CS_NODISCARD;

@@ -1,13 +1,24 @@
 /* Step rows and notes in the history. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/wire/wire.h"
 #include "server/records/db_private.h"
 
 static const char *const step_columns[] = {
-    "step",        "kind",   "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
-    "exact_match", "tokens", "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj"};
+    "step",    "kind",    "loss",         "grad_norm", "lr",
+    "step_ms", "bubble",  "exact_match",  "tokens",    "trained_tokens",
+    "samples", "wall_ns", "data_wait_us", "energy_mj", "sources"};
+
+/* NULL: nothing */
+static void bind_json(sqlite3_stmt *s, int at, const json_t *value)
+{
+    char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (text != NULL)
+        sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+    free(text);
+}
 
 enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
                               struct cs_err *err)
@@ -29,6 +40,7 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
         sqlite3_bind_int64(s, at++, ints[i]);
     if (row->energy_mj >= 0)
         sqlite3_bind_int64(s, at, row->energy_mj);
+    bind_json(s, at + 1, row->sources);
     return cs_db_finish(db, Q_STEP_PUT, err);
 }
 
@@ -40,6 +52,14 @@ json_t *cs_db_step_columns(void)
     return names;
 }
 
+/* A text, or of the column of sources the object that was kept as one. */
+static json_t *text_json(sqlite3_stmt *s, int at)
+{
+    const char *text = (const char *)sqlite3_column_text(s, at);
+    const bool is_object = strcmp(sqlite3_column_name(s, at), "sources") == 0;
+    return is_object ? json_loads(text, 0, NULL) : json_string(text);
+}
+
 static json_t *column_json(sqlite3_stmt *s, int at)
 {
     switch (sqlite3_column_type(s, at)) {
@@ -48,7 +68,7 @@ static json_t *column_json(sqlite3_stmt *s, int at)
     case SQLITE_FLOAT:
         return cs_json_num(sqlite3_column_double(s, at));
     case SQLITE_TEXT:
-        return json_string((const char *)sqlite3_column_text(s, at));
+        return text_json(s, at);
     default:
         return json_null();
     }

@@ -302,16 +302,16 @@ PLAY(scatter_rows)
 
 static void linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vocab, const void *x,
                         const void *weight, const int32_t *labels, float softcap, double *loss,
-                        uint8_t *correct, void *dx, void *dw)
+                        double *row_loss, uint8_t *correct, void *dx, void *dw)
 {
     PUT(LINEAR_XENT, I(rows), I(in), I(vocab), P(x), P(weight), P(labels), D(softcap), P(loss),
-        P(correct), P(dx), P(dw));
+        P(row_loss), P(correct), P(dx), P(dw));
 }
 
 PLAY(linear_xent)
 {
     o->linear_xent(c, w[0].i, w[1].i, w[2].i, w[3].p, w[4].p, w[5].p, FLOAT(w[6]), w[7].m, w[8].m,
-                   w[9].m, w[10].m);
+                   w[9].m, w[10].m, w[11].m);
 }
 
 /* ---- attention: the structs it is given are written by value ---- */

@@ -161,6 +161,7 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
         int64_t n_samples, n_exact;
         CS_TRY(cs_input_fetch(&t->inputs[s], err));
         result->loss_sum += t->inputs[s].loss;
+        cs_input_by_source(&t->inputs[s], result->source);
         if (!result->is_eval)
             continue;
         cs_input_exact(&t->inputs[s], &n_samples, &n_exact);

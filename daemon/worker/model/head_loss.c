@@ -29,7 +29,8 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     struct cs_ctx ctx = cs_run_xent_ctx(run, n, width, a->vocab);
     ctx.is_grad_new = cs_run_grad_ctx(run, is_training ? w : NULL, NULL).is_grad_new;
     run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, a->logit_softcap,
-                          in->at.loss, in->at.correct, kept->h2, is_training ? w->grad : NULL);
+                          in->at.loss, in->at.row_loss, in->at.correct, kept->h2,
+                          is_training ? w->grad : NULL);
 }
 
 static void head_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,

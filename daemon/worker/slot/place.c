@@ -298,6 +298,7 @@ static void place_all(struct cs_input *in, struct cs_slot_block *b)
     in->at.label_rows = cs_slot_block_put(b, in->label_rows, labels * sizeof(int32_t));
     in->at.label_ids = cs_slot_block_put(b, in->label_ids, labels * sizeof(int32_t));
     in->at.loss = put_result(b, &in->loss, sizeof in->loss);
+    in->at.row_loss = put_result(b, in->row_loss, labels * sizeof *in->row_loss);
     in->at.correct = put_result(b, in->correct, labels);
 }
 
@@ -378,6 +379,9 @@ enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
     struct cs_device *device = input->tables->device;
     if (device == NULL || device->mem == NULL || input->at.loss == NULL)
         return CS_OK;
+    if (input->row_loss != NULL && input->n_labels > 0)
+        cs_device_copy(device, input->row_loss, input->at.row_loss,
+                       (size_t)input->n_labels * sizeof *input->row_loss);
     if (input->correct != NULL && input->n_labels > 0)
         cs_device_copy(device, input->correct, input->at.correct, (size_t)input->n_labels);
     return cs_device_read(device, &input->loss, input->at.loss, sizeof input->loss, err);

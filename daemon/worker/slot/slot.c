@@ -209,6 +209,7 @@ static enum cs_status prepare_labels(struct cs_input *in, int index, struct cs_e
     const size_t n = (size_t)in->n_labels;
     in->label_rows = cs_scratch_take(&in->memory, n * sizeof(int32_t));
     in->label_ids = cs_scratch_take(&in->memory, n * sizeof(int32_t));
+    in->row_loss = cs_scratch_take(&in->memory, n * sizeof *in->row_loss);
     int32_t found = 0;
     for (int32_t i = 0; i < in->n_tokens; i++) {
         const int32_t label = in->slot.labels[i];
@@ -222,6 +223,10 @@ static enum cs_status prepare_labels(struct cs_input *in, int index, struct cs_e
         in->label_rows[found] = i;
         in->label_ids[found++] = label;
     }
+    for (int32_t s = 0; s < in->slot.head->n_samples; s++)
+        if (in->slot.sample_sources[s] < 0 || in->slot.sample_sources[s] >= CS_SOURCES_MAX)
+            return cs_fail(err, CS_CORRUPT, "slot %d: sample %d is of source %d", index, s,
+                           in->slot.sample_sources[s]);
     if (found != in->n_labels)
         return cs_fail(err, CS_CORRUPT, "slot %d holds %d labels, its manifest says %d", index,
                        found, in->n_labels);
@@ -260,6 +265,19 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     if (needs & CS_INPUT_CORRECT)
         input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);
     return CS_OK;
+}
+
+void cs_input_by_source(const struct cs_input *input, struct cs_source_loss *sources)
+{
+    int32_t label = 0;
+    for (int32_t s = 0; s < input->slot.head->n_samples; s++) {
+        struct cs_source_loss *own = &sources[input->slot.sample_sources[s]];
+        const int32_t end = input->slot.sample_rows[s + 1];
+        for (; label < input->n_labels && input->label_rows[label] < end; label++) {
+            own->sum += input->row_loss[label];
+            own->tokens++;
+        }
+    }
 }
 
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact)

@@ -22,6 +22,7 @@
 #define CS_WORKER_SLOT_SLOT_H
 
 #include "core/data/slot.h"
+#include "core/data/sources.h"
 #include "core/mask/cells.h"
 #include "core/model/graph.h"
 #include "worker/device/device.h"
@@ -116,6 +117,7 @@ struct cs_input_arrays {
     const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask */
     double *loss;                            /* (1) added to by the head */
+    double *row_loss;                        /* (n_labels) */
     uint8_t *correct;                        /* (n_labels), evaluation only, else NULL */
 };
 
@@ -156,6 +158,7 @@ struct cs_input {
     int32_t *label_rows, *label_ids; /* (n_labels) */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
+    double *row_loss; /* (n_labels) */
     uint8_t *correct; /* (n_labels), evaluation only, else NULL */
 
     struct cs_input_arrays at; /* set by place */
@@ -215,5 +218,7 @@ enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest 
 /* Evaluation: samples of the slot, and how many have every trained token right. Samples without a
  * trained token are not counted. */
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact);
+/* Adds the losses of the labels to those of their sources (CS_SOURCES_MAX), in the order of rows. */
+void cs_input_by_source(const struct cs_input *input, struct cs_source_loss *sources);
 
 #endif
