@@ -1,18 +1,8 @@
 /* The test of a family, from the directory to its outcome. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "worker/selftest/parts.h"
-
-void cs_golden_name(const struct cs_golden *g, struct cs_selftest *out)
-{
-    for (int k = 0; k < CS_MODULE_KINDS; k++)
-        if (g->part[k] != NULL) {
-            const json_t *type = json_object_get(cs_hfdir_root_config(g->part[k]), "model_type");
-            snprintf(out->family, sizeof out->family, "%s", json_string_value(type));
-        }
-}
 
 /* One run of the test; weights are moved where it has a seed. */
 struct run {

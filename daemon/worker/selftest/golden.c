@@ -1,4 +1,5 @@
 /* Opens a golden directory and makes the trainer of its job. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,4 +197,13 @@ void cs_golden_close(struct cs_golden *golden)
     cs_st_close(golden->file);
     json_decref(golden->document);
     cs_arena_free(golden->arena);
+}
+
+void cs_golden_name(const struct cs_golden *g, struct cs_selftest *out)
+{
+    for (int k = 0; k < CS_MODULE_KINDS; k++)
+        if (g->part[k] != NULL) {
+            const json_t *type = json_object_get(cs_hfdir_root_config(g->part[k]), "model_type");
+            snprintf(out->family, sizeof out->family, "%s", json_string_value(type));
+        }
 }
