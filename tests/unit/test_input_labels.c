@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,12 @@ struct world {
 
 static const char *const tokens[] = {"<image>"};
 
-static void open_world(struct world *w, const char *template_json)
+/* post: a post_processor of the tokenizer, "": none */
+static void open_world_with(struct world *w, const char *template_json, const char *post)
 {
     json_t *tok = chat_tokenizer_json(), *node = NULL;
+    if (post[0] != '\0')
+        json_object_set_new(tok, "post_processor", json_loads(post, 0, NULL));
     char *text = json_dumps(tok, JSON_COMPACT);
 
     memset(w, 0, sizeof(*w));
@@ -43,6 +47,11 @@ static void open_world(struct world *w, const char *template_json)
     json_decref(node);
     json_decref(tok);
     free(text);
+}
+
+static void open_world(struct world *w, const char *template_json)
+{
+    open_world_with(w, template_json, "");
 }
 
 static void close_world(struct world *w)
@@ -381,6 +390,55 @@ static void template_needs_its_tokens(void **state)
     close_world(&w);
 }
 
+/* As tokenizer(text) of transformers; chat templates do without. */
+static void what_the_tokenizer_puts_around_a_text_is_there_where_it_is_asked_for(void **state)
+{
+    static const char *const wants[] = {"{\"name\":\"plain\"}",
+                                        "{\"name\":\"vicuna_v1\",\"add_special_tokens\":true}"};
+    static const char *const refuses[] = {"{\"name\":\"plain\",\"add_special_tokens\":false}",
+                                          "{\"name\":\"vicuna_v1\"}"};
+    struct cs_record *record = NULL;
+    struct cs_sample sample = {0};
+    char post[400];
+    struct world w;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool is_around = i < 2;
+        open_world(&w, is_around ? wants[i] : refuses[i - 2]);
+        const int bos = cs_tokenizer_id(w.tok, "<s>"), eos = cs_tokenizer_id(w.tok, "</s>");
+        close_world(&w);
+        snprintf(post, sizeof post,
+                 "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},"
+                 "{\"Sequence\":"
+                 "{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</"
+                 "s>\"}}],\"special_tokens\":{\"<s>\":{\"ids\":[%d,%d]},"
+                 "\"</s>\":{\"ids\":[%d]}}}",
+                 bos, bos, eos);
+        open_world_with(&w, is_around ? wants[i] : refuses[i - 2], post);
+        assert_int_equal(make(&w, ONE("\"image\":\"p\",", "<image>hello", "red"), &record, &sample),
+                         CS_OK);
+        const int n = sample.n_tokens;
+        assert_int_equal(sample.ids[0] == bos && sample.ids[1] == bos, is_around);
+        assert_int_equal(sample.ids[n - 1] == eos && sample.labels[n - 2] == eos &&
+                             sample.labels[n - 3] >= 0,
+                         is_around || i == 3); /* an answer of Vicuna ends with it */
+        assert_int_equal(sample.labels[0], -1);
+        assert_int_equal(sample.ids[sample.media[0].row[0]], w.rules.token_id[0]);
+        cs_sample_free(&sample);
+        cs_record_free(record);
+        close_world(&w);
+    }
+}
+
+static void a_text_alone_is_trained_where_the_template_takes_it(void **state)
+{
+    (void)state;
+    expect("{\"name\":\"plain\"}", "{\"text\":\"hello red\"}", "hello red\n", " red\n");
+    expect_bad("{\"name\":\"chatml\"}", "{\"text\":\"hello red\"}", CS_INVALID,
+               "a text without a question: template chatml");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +458,8 @@ int main(void)
         cmocka_unit_test(python_json_is_accepted),
         cmocka_unit_test(template_mistakes_are_named),
         cmocka_unit_test(template_needs_its_tokens),
+        cmocka_unit_test(what_the_tokenizer_puts_around_a_text_is_there_where_it_is_asked_for),
+        cmocka_unit_test(a_text_alone_is_trained_where_the_template_takes_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,7 +213,7 @@ static void turns_of_other_shapes_keep_their_order_and_weights(void **state)
         read_text(one("<image>"), "{'image':'x.png','caption':'c','id':3}", NULL, &r, &err), CS_OK);
     assert_true(r->n_turns == 2 && r->turns[0].n_parts == 0);
     cs_record_free(r);
-    expect_bad("{'caption':'c'}", "no question with its answer; the sample has caption");
+    expect_bad("{'captions':'c'}", "no question with its answer; the sample has captions");
     expect_bad("{'instruction':'c'}", "no question with its answer");
     expect_bad("{'query':'a','response':'b','history':[['x']]}", "history[0]");
     expect_bad("{'texts':[{'user':'a','assistant':['b']}]}", "texts[0]");

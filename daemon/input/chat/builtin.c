@@ -101,7 +101,7 @@ static const struct cs_template builtin[] = {
      .has_default_system = true, .is_prepending = true},
     {.name = "plain", .bos = "", NO_TEXTS,
      .turn = {{"", "", "", "\n", false}, {"", "", "", "\n", false}, {"", "", "\n", "", false}},
-     .is_prepending = true},
+     .is_prepending = true, .is_surrounded = true, .takes_texts = true},
 };
 
 /* clang-format on */

@@ -48,6 +48,7 @@ struct cs_record {
     const char *id;      /* "" when it has none */
     const char *channel; /* what its loss is reported under; "": nothing said */
     uint64_t index;      /* in the data set */
+    bool is_text;        /* a text alone: its only turn is an answer to nothing */
     struct cs_turn *turns;
     int32_t n_turns;
     /* media per encoder, in order of their placeholders */

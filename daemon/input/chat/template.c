@@ -147,10 +147,13 @@ static enum cs_status take_choice(size_t which, const json_t *value, struct cs_t
 static enum cs_status read_key(const char *key, const json_t *value, struct cs_arena *arena,
                                struct cs_template *out, struct cs_err *err)
 {
-    static const char *const keys[] = {
-        "system",         "user",     "assistant", "bos",      "name",
-        "default_system", "tail",     "trim",      "train_on", "missing_placeholder",
-        "system_in",      "thinking", "think"};
+    static const char *const keys[] = {"system",    "user",
+                                       "assistant", "bos",
+                                       "name",      "default_system",
+                                       "tail",      "trim",
+                                       "train_on",  "missing_placeholder",
+                                       "system_in", "thinking",
+                                       "think",     "add_special_tokens"};
 
     for (int role = 0; role < CS_TURN_ROLES; role++)
         if (strcmp(key, keys[role]) == 0)
@@ -172,6 +175,12 @@ static enum cs_status read_key(const char *key, const json_t *value, struct cs_a
     }
     if (strcmp(key, "trim") == 0)
         return read_trim(value, out, err);
+    if (strcmp(key, "add_special_tokens") == 0) {
+        if (!json_is_boolean(value))
+            return cs_fail(err, CS_INVALID, "template.%s: true or false expected", key);
+        out->is_surrounded = json_is_true(value);
+        return CS_OK;
+    }
     return cs_fail(err, CS_INVALID, "template.%s: unknown key; did you mean \"%s\"?", key,
                    hint(key, keys, CS_ARRAY_LEN(keys)));
 }

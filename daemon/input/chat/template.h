@@ -11,6 +11,7 @@
  *    "think": {"open", "close"},           what stands around a thought of an answer
  *    "thinking": "drop" | "keep" | "data", thoughts of answers before the last question
  *    "train_on": "all" | "last",           which assistant turns train
+ *    "add_special_tokens": false,          what the tokenizer puts around a text, BOS and EOS (plain: true)
  *    "missing_placeholder": "prepend" | "reject"}   pictures without a placeholder in the text
  * The built-in ones are rows of builtin.c. Without a name the tokenizer's own is meant (own.h), where it
  * has none chatml.
@@ -81,6 +82,8 @@ struct cs_template {
     bool is_last_only, is_prepending;
     bool is_without_system; /* samples with a system turn are bad */
     bool is_alternating;    /* user and assistant must take turns */
+    bool is_surrounded;     /* by what the tokenizer puts around a text of its own accord */
+    bool takes_texts;       /* samples that are a text alone, without a question */
 };
 
 /* [begin, end) of the rendered text; encoder: placeholder of this encoder, -1 text */

@@ -97,7 +97,12 @@ static enum cs_status check_turns(struct render *r, struct cs_err *err)
         if (record->turns[t].role == CS_TURN_ASSISTANT)
             r->last_answer = t;
     }
-    if (r->first_user == -1)
+    if (record->is_text && !r->chat->takes_texts)
+        return cs_fail(err, CS_INVALID,
+                       "a text without a question: template %s has no place for it, template "
+                       "\"plain\" trains on texts",
+                       r->chat->name);
+    if (r->first_user == -1 && !record->is_text)
         return cs_fail(err, CS_INVALID, "no user turn");
     if (r->last_answer == -1)
         return cs_fail(err, CS_INVALID, "no assistant turn: nothing to train on");

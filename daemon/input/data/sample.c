@@ -155,6 +155,8 @@ static enum cs_status encode(const struct cs_sample_rules *s, const struct cs_re
     enum cs_status status = cs_tokenizer_encode_mixed(s->tok, cs_buf_str(&r->text), r->text.len,
                                                       plain, n_plain, tokens, err);
     free(plain);
+    if (status == CS_OK && s->chat->is_surrounded)
+        status = cs_tokenizer_surround(s->tok, r->text.len, tokens, err);
     return status;
 }
 

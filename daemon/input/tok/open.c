@@ -32,6 +32,9 @@ static enum cs_status make(struct tok_files *files, const char *name, struct cs_
             tok, &(struct tok_source){files->tokenizer, added, files->is_made_here}, err);
     if (status == CS_OK) {
         keep_names(tok, named);
+        status = tok_load_around(tok, files, err);
+    }
+    if (status == CS_OK) {
         *out = tok;
     } else {
         cs_tokenizer_close(tok);

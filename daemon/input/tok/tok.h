@@ -84,6 +84,14 @@ struct tok_name {
     const char *key, *spelling;
 };
 
+/* Tokens that stand before or behind every text. */
+enum { TOK_AROUND_MAX = 8 };
+
+struct tok_around {
+    int32_t ids[TOK_AROUND_MAX];
+    int n;
+};
+
 struct tok_run;
 typedef enum cs_status tok_model_fn(struct tok_run *run, const struct tok_view *view);
 
@@ -123,6 +131,7 @@ struct cs_tokenizer {
     struct tok_decode_step decode[TOK_MAX_STEPS];
     int n_decode;
     struct tok_added_set raw, normalized;
+    struct tok_around before, after;
 };
 
 /* One encoding: source text, scratch memory, output. */
@@ -170,6 +179,10 @@ struct tok_source {
 };
 
 /* model.c and its parts: merges.c, unigram.c */
+/* around.c; the names are there */
+struct tok_files;
+enum cs_status tok_load_around(struct cs_tokenizer *tok, const struct tok_files *files,
+                               struct cs_err *err) CS_NODISCARD;
 enum cs_status tok_load_model(struct cs_tokenizer *tok, const struct tok_source *source,
                               struct cs_err *err) CS_NODISCARD;
 enum cs_status tok_load_vocab(struct cs_tokenizer *tok, const struct tok_source *source,

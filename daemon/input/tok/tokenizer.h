@@ -9,7 +9,9 @@
  * CharDelimiterSplit, Sequence, with the file's own regex run by PCRE2; decoders ByteLevel, Metaspace,
  * Replace, ByteFallback, Fuse, Strip, BPEDecoder, Sequence. Where there is no tokenizer.json: tekken.json
  * of Mistral, models of SentencePiece (BPE and Unigram), tiktoken files of Llama 3, Llama 4 and Qwen.
- * post_processor, truncation and padding are ignored: chat templates write BOS themselves. Anything else
+ * What a post-processor puts around a text (TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel,
+ * Sequence) is added by who asks for it: chat templates write such tokens themselves. Truncation and padding are
+ * ignored. Anything else
  * is CS_UNSUPPORTED with a text "unsupported tokenizer: ..." that names the construct.
  *
  * Known differences: Punctuation knows characters of Unicode 9 to 15, which its original does not; SentencePiece and Unigram find no special token among their pieces; bytes that are
@@ -89,6 +91,10 @@ enum cs_status cs_tokenizer_encode_mixed(const struct cs_tokenizer *tokenizer, c
                                          size_t len, const struct cs_text_range *plain,
                                          size_t n_plain, struct cs_tokens *out,
                                          struct cs_err *err) CS_NODISCARD;
+/* Puts around the tokens of a text of len bytes what the tokenizer's documents put around every text on its own:
+ * BOS, EOS. */
+enum cs_status cs_tokenizer_surround(const struct cs_tokenizer *tokenizer, size_t len,
+                                     struct cs_tokens *tokens, struct cs_err *err) CS_NODISCARD;
 /* Append the text of ids, as the decoder of the file puts them together; an id without a token is
  * CS_INVALID. */
 enum cs_status cs_tokenizer_decode(const struct cs_tokenizer *tokenizer, const int32_t *ids,

@@ -4,7 +4,7 @@
  * key of its files (record_keys.h), with one picture encoder image | images: a path, a data URI, {path:
  * "..."}, {bytes: base64}, or a list of these}. Without a list of turns a question and an answer are keys of
  * their own: instruction | query | prompt | question, input, output | response | answer | completion,
- * history: [[question, answer]]; or a caption | text alone, of the media. A turn is {from, value} or {role, content} with roles human|user,
+ * history: [[question, answer]]; or a caption | text alone, of the media, or of nothing: then a text to train on. A turn is {from, value} or {role, content} with roles human|user,
  * gpt|assistant|model|bot, system|developer, or both sides of an exchange, {user, assistant}; optionally "loss" (or weight, train, trainable, loss_weight,
  * loss_scale): 0 or false: the answer does not train, and "reasoning_content": what it thought. Content is a string, or a list of {type:
  * "text", text}, {type: "image", image: "path"}, {type: "image_url", image_url: {url: "data:..."}} and the

@@ -85,14 +85,16 @@ enum cs_status cs_record_read_flat(struct cs_record_reader *r, const json_t *ite
 
     for (int e = 0; e < r->keys->n; e++)
         n_media += r->record->n_files[e];
-    *has = (answer != NULL && has_question) || (caption != NULL && n_media > 0 && !has_question);
+    *has = (answer != NULL && has_question) || (caption != NULL && !has_question);
     if (!*has)
         return CS_OK;
     r->record->turns = CS_NEW_ARRAY(r->record->arena, struct cs_turn,
                                     2 * json_array_size(cs_doc_get(item, "history", NULL)) + 3);
     CS_TRY(cs_record_read_system(r, item));
     CS_TRY(read_history(r, item));
-    CS_TRY(read_question(r, item));
+    r->record->is_text = answer == NULL && n_media == 0;
+    if (!r->record->is_text)
+        CS_TRY(read_question(r, item));
     cs_record_add_plain(r, CS_TURN_ASSISTANT, answer != NULL ? answer : caption);
     return CS_OK;
 }

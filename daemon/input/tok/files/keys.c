@@ -102,7 +102,7 @@ static const struct cs_doc_key file_keys[] = {
     HARMLESS("version"),
     HARMLESS("truncation"),
     HARMLESS("padding"),
-    HARMLESS("post_processor"),
+    USED("post_processor", CS_DOC_OBJECT),
     INSIDE("decoder", CS_DOC_OBJECT, &step_table),
 };
 const struct cs_doc_table tok_file_table = CS_DOC_TABLE(file_keys, NULL);
@@ -153,10 +153,8 @@ static const struct cs_doc_key config_keys[] = {
     USED("chat_template", CS_DOC_STRING | CS_DOC_LIST),
     REFUSED("fast_tokenizer_files", NULL, "only tokenizer.json is read"),
     REFUSED("split_special_tokens", "false", "special tokens are never split here"),
-    /* beside a tokenizer.json transformers takes these two from its post_processor; chat templates
-     * write such tokens themselves */
-    HARMLESS("add_bos_token"),
-    HARMLESS("add_eos_token"),
+    USED("add_bos_token", CS_DOC_BOOL),
+    USED("add_eos_token", CS_DOC_BOOL),
     HARMLESS("add_prefix_space"),
     HARMLESS("auto_map"),
     HARMLESS("backend"),

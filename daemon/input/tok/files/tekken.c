@@ -117,6 +117,23 @@ static enum cs_status read_ranks(struct making *m)
     return status;
 }
 
+/* Mistral's own tokenizer begins every text with it. */
+static void put_bos(json_t *document, const json_t *added)
+{
+    const json_t *token = NULL;
+    size_t i = 0;
+
+    json_array_foreach(added, i, token)
+    {
+        if (strcmp(json_string_value(json_object_get(token, "content")), "<s>") == 0)
+            json_object_set_new(document, "post_processor",
+                                json_pack("{s:s, s:[{s:{s:s}}, {s:{s:s}}], s:{s:{s:[O]}}}", "type",
+                                          "TemplateProcessing", "single", "SpecialToken", "id",
+                                          "<s>", "Sequence", "id", "A", "special_tokens", "<s>",
+                                          "ids", json_object_get(token, "id")));
+    }
+}
+
 static enum cs_status make(struct making *m, json_t **out)
 {
     const json_t *config = json_object_get(m->root, "config");
@@ -134,6 +151,7 @@ static enum cs_status make(struct making *m, json_t **out)
     CS_TRY(read_ranks(m));
     *out = tok_byte_document(json_incref(m->vocab), json_incref(m->added), cs_buf_str(&m->kinds),
                              json_string_value(pattern), NULL);
+    put_bos(*out, m->added);
     return CS_OK;
 }
 
