@@ -12,7 +12,7 @@ struct out {
 static void put(struct out *o, uint64_t value, int n_bytes)
 {
     for (int i = 0; i < n_bytes; i++)
-        o->bytes[o->n++] = i < 8 ? (uint8_t)(value >> (8 * i)) : 0;
+        o->bytes[o->n++] = (uint8_t)(i < 8 ? value >> (8 * i) : 0);
 }
 
 static void word(struct out *o, const char *four)

@@ -341,9 +341,13 @@ static bool is_grad_of(const char *golden, const struct cs_graph *graph,
 }
 
 /* ... or to the tensor that transformers keeps it in, with others of its kind */
-static bool is_part_of(const char *golden, const struct cs_param *param)
+static bool is_part_of(const char *name, const struct cs_param *param)
 {
-    return param->whole != NULL && strcmp(golden, param->whole) == 0;
+    char grad[512];
+    if (param->whole == NULL)
+        return false;
+    snprintf(grad, sizeof grad, "grad.%s", param->whole);
+    return strcmp(name, grad) == 0;
 }
 
 /* Every gradient of the golden, and none of ours without one. Returns how many. */
@@ -360,7 +364,7 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
             continue;
         for (int t = 0; t < cs_st_count(f->golden); t++) {
             const char *name = cs_st_at(f->golden, t)->name;
-            const bool is_part = strncmp(name, "grad.", 5) == 0 && is_part_of(name + 5, param);
+            const bool is_part = is_part_of(name, param);
             if (!is_part &&
                 (strncmp(name, "grad.", 5) != 0 || !is_grad_of(name + 5, f->made.graph, param)))
                 continue;
