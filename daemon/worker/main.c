@@ -15,6 +15,7 @@
 #include "worker/device/blas.h"
 #include "worker/measure/profile.h"
 #include "worker/selftest/selftest.h"
+#include "worker/selftest/verify.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
 
@@ -91,6 +92,7 @@ static const struct task {
 } tasks[] = {
     {"--profile",  cs_profile_program },
     {"--selftest", cs_selftest_program},
+    {"--verify",   cs_verify_program  },
 };
 
 static const struct task *task_named(const char *option)

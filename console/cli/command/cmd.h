@@ -48,9 +48,14 @@ int cs_cmd_job_exit(const json_t *job);
 void cs_cmd_mean_bubble(char out[32], const json_t *job);
 /* cmd_jobs.c: the newest `limit` jobs as a table, or as a document with --json */
 enum cs_status cs_cmd_list_jobs(struct cs_cmd *cmd, int64_t limit, struct cs_err *err) CS_NODISCARD;
+
+struct cs_cmd_exporting {
+    const char *dtype;
+    json_t **rows; /* NULL, or it is verified: what was compared, a new list */
+};
 /* cmd_export.c: write the model of a checkpoint of a job directory; ckpt NULL: the newest */
 enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
-                                 const char *dtype, struct cs_buf *report,
+                                 const struct cs_cmd_exporting *how, struct cs_buf *report,
                                  struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
+#include "console/cli/shared/export_verify.h"
 #include "core/base/say.h"
 #include "core/wire/job_state.h"
 #include "core/wire/line.h"
@@ -108,9 +109,10 @@ static void warn(const char *job_dir)
 }
 
 static enum cs_status export_all(struct exporter *ex, const char *job_dir, const char *ckpt,
-                                 const char *dir, const char *dtype, struct cs_buf *report,
-                                 struct cs_err *err)
+                                 const char *dir, const struct cs_cmd_exporting *how,
+                                 struct cs_buf *report, struct cs_err *err)
 {
+    const char *dtype = how->dtype;
     char spec_path[CS_PATH_CAP];
     CS_TRY(cs_export_try(dir, err)); /* before a checkpoint of any size is read */
     CS_TRY(cs_path(spec_path, err, "%s/spec.json", job_dir));
@@ -130,14 +132,19 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
                     "warning: %d of %d tensors hold values that are no numbers (the first: %s); "
                     "nothing can be done with this model, export an earlier checkpoint\n",
                     made.n_not_finite, made.n_params, made.not_finite);
-    return CS_OK;
+    if (how->rows == NULL)
+        return CS_OK;
+    const struct cs_exported exported = {ex->document, ex->ckpt_path, dir,
+                                         made.no_whole ? NULL : made.whole, dtype};
+    return cs_cmd_verify_export(&exported, report, how->rows, err);
 }
 
 enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
-                                 const char *dtype, struct cs_buf *report, struct cs_err *err)
+                                 const struct cs_cmd_exporting *how, struct cs_buf *report,
+                                 struct cs_err *err)
 {
     struct exporter ex = {.arena = cs_arena_new(0)};
-    enum cs_status status = export_all(&ex, job_dir, ckpt, dir, dtype, report, err);
+    enum cs_status status = export_all(&ex, job_dir, ckpt, dir, how, report, err);
     for (int i = 0; i < CS_MAX_MODULES; i++)
         cs_hfdir_close(ex.source[i]);
     cs_ckpt_close(ex.ckpt);
@@ -153,13 +160,14 @@ static bool has_file(const char *dir, const char *name)
 }
 
 /* CHECKPOINT: a checkpoint (spec.json two folders up, or one), or a job's directory */
-static enum cs_status export_path(const char *path, const char *dir, const char *dtype,
-                                  struct cs_buf *report, struct cs_err *err)
+static enum cs_status export_path(const char *path, const char *dir,
+                                  const struct cs_cmd_exporting *how, struct cs_buf *report,
+                                  struct cs_err *err)
 {
     static const char *const up[] = {"../..", ".."};
     char job_dir[CS_PATH_CAP];
     if (has_file(path, "spec.json"))
-        return cs_cmd_export_dir(path, NULL, dir, dtype, report, err);
+        return cs_cmd_export_dir(path, NULL, dir, how, report, err);
     if (!has_file(path, "checkpoint.json"))
         return cs_fail(err, CS_NOT_FOUND,
                        "%s is no checkpoint (no checkpoint.json), no job directory and no job's "
@@ -168,14 +176,14 @@ static enum cs_status export_path(const char *path, const char *dir, const char 
     for (size_t i = 0; i < CS_ARRAY_LEN(up); i++) {
         CS_TRY(cs_path(job_dir, err, "%s/%s", path, up[i]));
         if (has_file(job_dir, "spec.json"))
-            return cs_cmd_export_dir(job_dir, path, dir, dtype, report, err);
+            return cs_cmd_export_dir(job_dir, path, dir, how, report, err);
     }
     return cs_fail(err, CS_NOT_FOUND,
                    "there is no spec.json above %s; export by the job's number instead", path);
 }
 
-static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct cs_buf *report,
-                                 struct cs_err *err)
+static enum cs_status export_job(struct cs_cmd *cmd, const struct cs_cmd_exporting *how,
+                                 struct cs_buf *report, struct cs_err *err)
 {
     int64_t id;
     json_t *reply = NULL, *request = NULL;
@@ -184,7 +192,7 @@ static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct c
     cs_msg_set_int(request, "job", id);
     CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     enum cs_status status = cs_cmd_export_dir(cs_msg_str(cs_msg_obj(reply, "job"), "dir", ""), NULL,
-                                              cmd->args[1], dtype, report, err);
+                                              cmd->args[1], how, report, err);
     json_decref(reply);
     return status;
 }
@@ -192,6 +200,7 @@ static enum cs_status export_job(struct cs_cmd *cmd, const char *dtype, struct c
 struct values {
     struct cs_cmd_common common;
     int dtype; /* index into dtypes */
+    bool is_verified;
 };
 
 static const char *const dtypes[] = {"float32", "bfloat16", NULL};
@@ -200,6 +209,7 @@ static const char *const dtypes[] = {"float32", "bfloat16", NULL};
 /* clang-format off */
 static const struct cs_option options[] = {
     {"dtype", 0, CS_OPT_ENUM, 0, 0, "float32", NULL, dtypes, "type of the written weights", AT(dtype)},
+    {"verify", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "read it back: every tensor is there, and the logits of an input of random text and pictures are those of the job", AT(is_verified)},
 };
 
 /* clang-format on */
@@ -207,20 +217,26 @@ static const struct cs_option options[] = {
 static enum cs_status export_model(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_buf report = {0};
-    const char *what = cmd->args[0], *dtype = dtypes[((const struct values *)cmd->values)->dtype];
+    const char *what = cmd->args[0];
+    const struct values *v = cmd->values;
+    json_t *rows = NULL;
+    const struct cs_cmd_exporting how = {dtypes[v->dtype], v->is_verified ? &rows : NULL};
     bool is_job = strcmp(what, "latest") == 0 ||
                   (*what != '\0' && strspn(what, "0123456789") == strlen(what));
-    enum cs_status status = is_job ? export_job(cmd, dtype, &report, err)
-                                   : export_path(what, cmd->args[1], dtype, &report, err);
+    enum cs_status status = is_job ? export_job(cmd, &how, &report, err)
+                                   : export_path(what, cmd->args[1], &how, &report, err);
     if (status == CS_OK && cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.result/1");
         cs_msg_set_str(doc, "dir", cmd->args[1]);
         cs_msg_set_str(doc, "text", cs_buf_str(&report));
+        if (rows)
+            cs_msg_set(doc, "verified", json_incref(rows));
         status = cs_cmd_print_doc(doc, err);
     } else if (status == CS_OK) {
         cs_cmd_print(&report);
     }
     cs_buf_free(&report);
+    json_decref(rows);
     return status;
 }
 

@@ -73,6 +73,8 @@ static json_t *part_row(const struct cs_hfdir *dir, const char *part, const stru
         cs_msg_set_str(row, "processor", class_name);
     cs_msg_set_bool(row, "tokenizer", arch->kind == CS_MODULE_LLM && cs_hfdir_has_tokenizer(dir));
     cs_msg_set_bool(row, "tied", arch->is_tied);
+    if (cs_hfdir_is_bare(dir))
+        cs_msg_set_str(row, "note", "not here: another projector stands behind the tower");
     if (cs_hfdir_is_tie_broken(dir))
         cs_msg_set_str(row, "note",
                        "tie_word_embeddings asks for one matrix, but embedding and head are two "
@@ -90,7 +92,7 @@ static enum cs_status add_part(struct look *look, const char *part, bool is_last
         cs_hfdir_arch(dir, look->is_deep ? &look->findings : NULL, look->arena, &arch, err);
     if (status == CS_OK && look->is_deep)
         status = cs_documents_review_beside(look->path, &arch, &look->findings, err);
-    if (status == CS_OK && look->is_deep)
+    if (status == CS_OK && look->is_deep && !cs_hfdir_is_bare(dir))
         status = cs_hfdir_check(dir, &arch, err);
     if (status == CS_OK && look->is_deep)
         status = cs_hfdir_check_values(dir, &arch, err);

@@ -243,8 +243,9 @@ static void next_command(const char *script, const char *export_dir, int64_t job
 static enum cs_status export_result(struct watch *w, const char *export_dir, struct cs_err *err)
 {
     struct cs_buf report = {0};
-    enum cs_status status = cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir,
-                                              "float32", &report, err);
+    const struct cs_cmd_exporting how = {.dtype = "float32"};
+    enum cs_status status =
+        cs_cmd_export_dir(cs_msg_str(w->last, "dir", ""), NULL, export_dir, &how, &report, err);
     cs_buf_free(&report);
     return status;
 }

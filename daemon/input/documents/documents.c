@@ -30,8 +30,6 @@ static enum cs_status read_document(const struct review *r, const char *name,
 static enum cs_status review_part(const struct review *r, const char *document, const json_t *root,
                                   enum cs_module_kind kind, struct cs_arch *arch)
 {
-    static const char *const where[] = {"vision_config", "", "text_config"};
-    _Static_assert(CS_ARRAY_LEN(where) == CS_MODULE_KINDS, "a place for each kind");
     struct cs_composite composite;
     struct cs_config_source source = {document, "", root, r->findings};
     if (cs_projector_is(root))
@@ -42,8 +40,11 @@ static enum cs_status review_part(const struct review *r, const char *document, 
     arch->kind = kind;
     if (kind == CS_MODULE_PROJECTOR)
         return CS_OK; /* it is what the root says */
-    source.where = where[kind];
-    source.json = json_object_get(root, where[kind]);
+    const char *where =
+        kind == CS_MODULE_LLM ? composite.family->text_key : composite.family->encoder_key;
+    source.where = where != NULL ? where : "";
+    if (*source.where != '\0') /* else the root is the tower's */
+        source.json = json_object_get(root, source.where);
     return cs_arch_read(&source, r->arena, arch, r->err);
 }
 

@@ -103,6 +103,8 @@ static enum cs_module_kind kind_named(const struct cs_composite_family *family, 
 static enum cs_status choose_part(struct cs_hfdir *dir, struct cs_err *err)
 {
     const struct cs_composite_family *family = cs_composite_of(dir->root);
+    if (family && !family->text_key && *dir->part == '\0')
+        dir->part = family->branch; /* of a tower with its projector, the tower */
     const bool is_part = *dir->part != '\0';
     if (!family && is_part)
         return cs_fail(err, CS_INVALID,

@@ -21,7 +21,8 @@
 
 struct cs_hfdir;
 
-/* part: "" for a plain directory, "vision" or "audio", "projector", "llm" of a composite */
+/* part: "" for a plain directory, "vision" or "audio", "projector", "llm" of a composite; "" of a tower that is
+ * saved with its projector: the tower */
 enum cs_status cs_hfdir_open(const char *dir, const char *part, struct cs_hfdir **out,
                              struct cs_err *err) CS_NODISCARD;
 /* the same, with the part chosen: by kind where the directory is a composite, else "" */
@@ -59,6 +60,8 @@ enum cs_status cs_hfdir_projector_settings(const struct cs_hfdir *dir, json_t **
                                            struct cs_err *err) CS_NODISCARD;
 /* a language model whose configuration asks for one matrix where its weights hold two different ones */
 bool cs_hfdir_is_tie_broken(const struct cs_hfdir *dir);
+/* the projector of a tower that is there without it: another one stands behind it */
+bool cs_hfdir_is_bare(const struct cs_hfdir *dir);
 /* tensors of the files that belong to no part, or are in no index: under their names in the file */
 int cs_hfdir_count_strays(const struct cs_hfdir *dir);
 const struct cs_st_tensor *cs_hfdir_stray(const struct cs_hfdir *dir, int index);

@@ -44,6 +44,13 @@ bool cs_hfdir_has_tokenizer(const struct cs_hfdir *dir)
     return dir->has_tokenizer;
 }
 
+bool cs_hfdir_is_bare(const struct cs_hfdir *dir)
+{
+    const struct cs_composite_family *family = dir->composite.family;
+    return family != NULL && family->text_key == NULL && dir->kind == CS_MODULE_PROJECTOR &&
+           dir->n_tensors == 0;
+}
+
 int cs_hfdir_count(const struct cs_hfdir *dir)
 {
     return dir->n_tensors;

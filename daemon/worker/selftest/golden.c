@@ -100,7 +100,7 @@ static int64_t values_of(const struct cs_golden *golden)
 
 static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
 {
-    for (int32_t m = 0; m < g->graph->n_modules; m++) {
+    for (int32_t m = 0; g->dir != NULL && m < g->graph->n_modules; m++) {
         const struct cs_module *module = &g->graph->modules[m];
         if (strcmp(module->spec->init, "weights") == 0)
             CS_TRY(cs_hfdir_open_kind(g->dir, module->kind, &g->part[module->kind], err));
@@ -166,6 +166,23 @@ static enum cs_status make_document(struct cs_golden *g, const char *adapter, bo
     return cs_golden_document(&job, &g->document, err);
 }
 
+static enum cs_status load(struct cs_golden *g, struct cs_err *err)
+{
+    const struct cs_trainer_config config = {
+        .spec = g->spec, .graph = g->graph, .plan = g->plan, .device = g->device};
+    CS_TRY(cs_trainer_new(&config, &g->trainer, err));
+    return cs_params_load(g->trainer->params, g->spec->seed, err);
+}
+
+enum cs_status cs_golden_open_job(json_t *document, struct cs_device *device, struct cs_golden *out,
+                                  struct cs_err *err)
+{
+    *out = (struct cs_golden){.document = document, .device = device, .arena = cs_arena_new(0)};
+    CS_TRY(plan(out, false, err));
+    CS_TRY(make_slot(out, err));
+    return load(out, err);
+}
+
 enum cs_status cs_golden_open(const char *dir, const char *adapter,
                               const struct cs_selftest_layout *layout, bool is_spread,
                               struct cs_device *device, struct cs_golden *out, struct cs_err *err)
@@ -176,12 +193,7 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter,
     CS_TRY(make_document(out, adapter, is_spread, err));
     CS_TRY(plan(out, is_spread, err));
     CS_TRY(make_slot(out, err));
-    if (is_spread)
-        return CS_OK;
-    const struct cs_trainer_config config = {
-        .spec = out->spec, .graph = out->graph, .plan = out->plan, .device = device};
-    CS_TRY(cs_trainer_new(&config, &out->trainer, err));
-    return cs_params_load(out->trainer->params, out->spec->seed, err);
+    return is_spread ? CS_OK : load(out, err);
 }
 
 void cs_golden_close(struct cs_golden *golden)

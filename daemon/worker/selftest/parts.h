@@ -47,6 +47,9 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter,
                               const struct cs_selftest_layout *layout, bool is_spread,
                               struct cs_device *device, struct cs_golden *out,
                               struct cs_err *err) CS_NODISCARD;
+/* a job without a golden, on one rank; takes document, also where it fails */
+enum cs_status cs_golden_open_job(json_t *document, struct cs_device *device, struct cs_golden *out,
+                                  struct cs_err *err) CS_NODISCARD;
 void cs_golden_close(struct cs_golden *golden);
 bool cs_golden_has(const struct cs_golden *golden, const char *name);
 /* fp32 values of a tensor, in the arena; count may be NULL */
@@ -72,6 +75,10 @@ enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out,
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
+
+/* ---- probe.c: one document that the seed decides, as the slot of a job ---- */
+enum cs_status cs_golden_probe(struct cs_golden *golden, uint64_t seed,
+                               struct cs_err *err) CS_NODISCARD;
 
 /* ---- forward.c: logits (n_labels, vocab) of the slot's rows with a label, in the arena ---- */
 enum cs_status cs_golden_forward(struct cs_golden *golden, float **logits,
