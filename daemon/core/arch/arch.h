@@ -110,7 +110,7 @@ struct cs_arch {
     X(ROUTER_W) X(EXPERT_GATE_W) X(EXPERT_UP_W) X(EXPERT_DOWN_W)                                   \
     X(POST2_W) X(LAYER_SCALAR) X(SCALE1) X(SCALE2)                                                 \
     X(NORM_W) X(NORM_B) X(HEAD_W)                                                                  \
-    X(AFFINE_SHIFT) X(AFFINE_SCALE) X(PROJ_W) X(PROJ_B)                                            \
+    X(AFFINE_SHIFT) X(AFFINE_SCALE) X(PROJ_W) X(PROJ_B) X(NEWLINE)                                 \
     X(ADAPTER_A) X(ADAPTER_B)
 
 enum cs_param_role {
@@ -202,6 +202,7 @@ struct cs_projector {
     int32_t tokens;         /* instead: rows that a picture becomes; 0: not said */
     float norm_eps;         /* where the family has a norm; 0: the family's own */
     bool keeps_class;       /* the encoder's class row is a row like others */
+    bool has_newline;       /* a learned row that stands behind every line of a picture */
 };
 
 /* the most matrices that a projector of the family has; 0: no such family */
@@ -218,6 +219,9 @@ enum cs_status cs_arch_join(struct cs_arch *encoder, struct cs_arch *projector,
 enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t in_width,
                                  int32_t out_width, struct cs_arch *out,
                                  struct cs_err *err) CS_NODISCARD;
+/* Its rows do not enter the language model as they are: some are dropped, mixed, or come in another order,
+ * and the learned row stands between them where it has one (core/data/slot.h: sources). */
+void cs_arch_fills(struct cs_arch *projector);
 /* A projector's own config.json, as export writes it (or as a llava directory gives it): model_type
  * "mlp" or "linear", n_layers, activation, bias, in_width, out_width. Strings are of the config.
  * widths (may be NULL): in and out, 0 where they are not said. */

@@ -58,6 +58,7 @@ struct cs_chain_sums cs_chain_sums(const struct cs_chain *chain)
         case CS_CHAIN_WEAVE:
         case CS_CHAIN_MEAN:
         case CS_CHAIN_AFFINE:
+        case CS_CHAIN_FILL:
         case CS_CHAIN_OPS:
             break;
         }

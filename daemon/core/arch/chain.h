@@ -16,6 +16,7 @@ enum cs_chain_op {
     CS_CHAIN_AFFINE,     /* (x - SHIFT) * SCALE, which never train */
     CS_CHAIN_LINEAR,     /* the next of the chain's matrices */
     CS_CHAIN_ACT,        /* stands behind LINEAR only */
+    CS_CHAIN_FILL,       /* rows of the LLM: each one of these, a learned row, or a blend */
     CS_CHAIN_OPS
 };
 
@@ -30,6 +31,7 @@ struct cs_chain {
     float scale;
     int act;            /* enum cs_arch_act */
     bool is_transposed; /* matrices are stored (in, out) */
+    bool has_newline;   /* a learned row, as wide as the last matrix, for FILL */
 };
 
 /* The rows in front of a step: how many for one that leaves the chain, and how wide. step n: those

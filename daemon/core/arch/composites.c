@@ -31,6 +31,12 @@ static const struct cs_doc_key onevision_keys[] = {
     {.names = "image_grid_pinpoints", .types = CS_DOC_LIST},
     HARMLESS("video_token_id|video_token_index|use_image_newline_parameter"),
 };
+static const struct cs_doc_key llava_next_keys[] = {
+    OBJECT("vision_config"), OBJECT("text_config"), ACTIVATION, BIAS, FEATURES,
+    TOKEN("image_token_id|image_token_index"), TIED, ROOT_HARMLESS,
+    {.names = "image_grid_pinpoints", .types = CS_DOC_LIST},
+    HARMLESS("use_image_newline_parameter"),
+};
 static const struct cs_doc_key qwen_vl_keys[] = {
     OBJECT("vision_config"), OBJECT("text_config"), TOKEN("image_token_id"), TIED, ROOT_HARMLESS,
     HARMLESS("video_token_id|vision_start_token_id|vision_end_token_id|vision_token_id"),
@@ -75,6 +81,7 @@ static const struct cs_doc_key audio_keys[] = {
 #define TABLE(name) static const struct cs_doc_table name##_table = CS_DOC_TABLE(name##_keys, &cs_model_common)
 TABLE(llava);
 TABLE(onevision);
+TABLE(llava_next);
 TABLE(qwen_vl);
 TABLE(gemma3);
 TABLE(gemma4);
@@ -153,6 +160,8 @@ static const struct cs_part_setting smolvlm_settings[] = {{"scale_factor", "merg
 static const struct cs_composite_family families[] = {
     {.model_type = "llava", .class_name = "LlavaForConditionalGeneration", VISION, NAMES(llava_names), .table = &llava_table, .projector = "mlp",
      .token = "image_token_id|image_token_index", .default_token = 32000, .feature_layer = -2, .drops_class = true, .has_bias = true},
+    {.model_type = "llava_next", .class_name = "LlavaNextForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
+     .table = &llava_next_table, .projector = "mlp", .token = "image_token_id|image_token_index", .default_token = 32000, .feature_layer = -2, .drops_class = true, .has_bias = true},
     {.model_type = "llava_onevision", .class_name = "LlavaOnevisionForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
      .table = &onevision_table, .projector = "mlp", .token = "image_token_id|image_token_index", .default_token = 151646, .feature_layer = -1, .has_bias = true},
     {.model_type = "qwen2_vl", .class_name = "Qwen2VLForConditionalGeneration", QWEN, .projector = "qwen2_vl_merger", .default_token = 151655},

@@ -12,8 +12,11 @@
 #define NORM_W(name) T(NORM_W, PROJECTOR, name ".weight", ALWAYS, CS_DIM_NORM)
 #define NORM(name)   NORM_W(name), T(NORM_B, PROJECTOR, name ".bias", ALWAYS, CS_DIM_NORM)
 
-static const struct cs_tensor_row mlp_rows[] = {LINEAR(0, "linear_1"), LINEAR(1, "linear_2")};
-static const struct cs_tensor_row linear_rows[] = {LINEAR(0, "linear")};
+/* of LLaVA-NeXT, beside the projector */
+#define NEWLINE T(NEWLINE, PROJECTOR, "image_newline", NEWLINE, H)
+
+static const struct cs_tensor_row mlp_rows[] = {LINEAR(0, "linear_1"), LINEAR(1, "linear_2"), NEWLINE};
+static const struct cs_tensor_row linear_rows[] = {LINEAR(0, "linear"), NEWLINE};
 static const struct cs_tensor_row qwen2_vl_rows[] = {NORM("ln_q"), LINEAR(0, "mlp.0"), LINEAR(1, "mlp.2")};
 static const struct cs_tensor_row qwen2_5_vl_rows[] = {NORM_W("ln_q"), LINEAR(0, "mlp.0"), LINEAR(1, "mlp.2")};
 static const struct cs_tensor_row qwen3_vl_rows[] = {NORM("norm"), LINEAR(0, "linear_fc1"), LINEAR(1, "linear_fc2")};

@@ -61,7 +61,8 @@ enum cs_tensor_if {
     CS_IF_LAYER_NORM,  /* norms of the blocks have biases */
     CS_IF_LINEAR,      /* the chain has the matrix `part` */
     CS_IF_LINEAR_BIAS, /* and biases */
-    CS_IF_ATTENTION,   /* blocks of these halves; biases and norms of them too */
+    CS_IF_NEWLINE,
+    CS_IF_ATTENTION, /* blocks of these halves; biases and norms of them too */
     CS_IF_ATTENTION_QKV_BIAS,
     CS_IF_ATTENTION_O_BIAS,
     CS_IF_ATTENTION_QK_NORM,

@@ -160,6 +160,7 @@ enum cs_status cs_arch_projector(const struct cs_projector *projector, int32_t i
     cs_chain_make(kind->chain + (projector->keeps_class && kind->chain[0] == 'D'),
                   projector->n_layers, group, in_width, &out->chain);
     out->chain.is_transposed = kind->is_transposed;
+    out->chain.has_newline = projector->has_newline;
     set_widths(kind, projector->n_layers, out_width, &out->chain);
     out->ffn_width = out->chain.linear[0];
     if (projector->n_layers > 1)
@@ -229,6 +230,13 @@ enum cs_status cs_arch_join(struct cs_arch *encoder, struct cs_arch *projector, 
     return CS_OK;
 }
 
+void cs_arch_fills(struct cs_arch *projector)
+{
+    struct cs_chain *chain = &projector->chain;
+    CS_ASSERT(chain->n > 0 && chain->n < CS_CHAIN_STEPS);
+    chain->op[chain->n++] = CS_CHAIN_FILL;
+}
+
 bool cs_projector_is(const json_t *config)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -283,6 +291,7 @@ enum cs_status cs_projector_read(const struct cs_config_source *config, struct c
     out->group = read_group(config->json);
     out->tokens = (int32_t)json_integer_value(cs_doc_get(config->json, "tokens", NULL));
     out->norm_eps = (float)json_number_value(cs_doc_get(config->json, "norm_eps", NULL));
+    out->has_newline = json_is_true(cs_doc_get(config->json, "newline", NULL));
     out->keeps_class = json_is_true(cs_doc_get(config->json, "keeps_class", NULL));
     for (int i = 0; widths != NULL && i < 2; i++)
         widths[i] = (int32_t)json_integer_value(cs_doc_get(config->json, width_keys[i], NULL));
@@ -313,6 +322,8 @@ json_t *cs_projector_config(const struct cs_arch *arch)
         json_object_set_new(config, "group", json_integer(arch->chain.group));
     if (config != NULL && arch->norm_eps > 0)
         json_object_set_new(config, "norm_eps", json_real((double)arch->norm_eps));
+    if (config != NULL && arch->chain.has_newline)
+        json_object_set_new(config, "newline", json_true());
     if (config != NULL && arch->front.keeps_class)
         json_object_set_new(config, "keeps_class", json_true());
     return config;

@@ -16,7 +16,7 @@ const char *cs_param_role_name(enum cs_param_role role)
         "down_w",        "down_b",     "router_w",     "expert_gate_w", "expert_up_w",
         "expert_down_w", "post2_w",    "layer_scalar", "scale1",        "scale2",
         "norm_w",        "norm_b",     "head_w",       "affine_shift",  "affine_scale",
-        "proj_w",        "proj_b",     "adapter_a",    "adapter_b"};
+        "proj_w",        "proj_b",     "newline",      "adapter_a",     "adapter_b"};
     _Static_assert(CS_ARRAY_LEN(names) == CS_PARAM_ROLE_COUNT, "one name per role");
     CS_ASSERT((unsigned)role < CS_PARAM_ROLE_COUNT);
     return names[role];
@@ -84,6 +84,7 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
         [CS_IF_LAYER_NORM] = arch->norm == CS_ARCH_LAYER_NORM,
         [CS_IF_LINEAR] = has_linear,
         [CS_IF_LINEAR_BIAS] = has_linear && arch->has_mlp_bias,
+        [CS_IF_NEWLINE] = arch->chain.has_newline,
         [CS_IF_ATTENTION] = attends,
         [CS_IF_ATTENTION_QKV_BIAS] = attends && arch->has_qkv_bias,
         [CS_IF_ATTENTION_O_BIAS] = attends && arch->has_o_bias,

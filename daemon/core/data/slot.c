@@ -93,6 +93,20 @@ struct cs_item_shape cs_slot_smaller_item(const struct cs_slot_budget *budget, i
     };
 }
 
+/* Every LLM row that there is room for, by as many rows as one can have. */
+static void fill_by_blends(struct cs_slot *slot, const struct cs_slot_budget *budget, int encoder)
+{
+    const int32_t n_rows = slot->head->n_rows[encoder], n = cs_budget_fills(budget, encoder);
+    for (int32_t i = 0; n_rows > 0 && i < n; i++) {
+        struct cs_slot_blend blend;
+        for (int k = 0; k < 4; k++) {
+            blend.row[k] = (int32_t)((4 * (int64_t)i + k) % n_rows);
+            blend.weight[k] = 0.25F;
+        }
+        cs_slot_add_fill(slot, encoder, i, cs_slot_add_blend(slot, encoder, &blend));
+    }
+}
+
 void cs_slot_fill_items(struct cs_slot *slot, const struct cs_slot_budget *budget, int encoder)
 {
     const struct cs_item_budget *b = &budget->enc[encoder];
@@ -104,6 +118,8 @@ void cs_slot_fill_items(struct cs_slot *slot, const struct cs_slot_budget *budge
         cs_slot_smaller_item(budget, encoder, rest < b->item_rows ? rest : b->item_rows);
     if (last.rows > 0 && last.grid[2] > 0)
         (void)cs_slot_add_item(slot, budget, encoder, &last, NULL);
+    if (b->has_sources)
+        fill_by_blends(slot, budget, encoder);
 }
 
 struct cs_item *cs_slot_add_item(struct cs_slot *slot, const struct cs_slot_budget *budget,
@@ -164,7 +180,7 @@ static enum cs_status check_sources(const struct cs_slot *slot, const struct cs_
     const struct cs_slot_head *head = slot->head;
     const int32_t n = head->n_fills[encoder], n_blends = head->n_blends[encoder];
     const int32_t n_rows = head->n_rows[encoder], most = cs_budget_fills(budget, encoder);
-    if (n < 0 || n > most || n_blends < 0 || n_blends > most)
+    if (n < 0 || n > most || n_blends < 0 || n_blends > most || (n > 0 && n_rows == 0))
         return cs_fail(err, CS_CORRUPT,
                        "slot %d: encoder %d fills %d rows with %d blends, at most %d are possible",
                        head->slot, encoder, n, n_blends, most);

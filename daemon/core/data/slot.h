@@ -106,7 +106,8 @@ struct cs_item_shape cs_slot_largest_item(const struct cs_slot_budget *budget, i
 /* One of fewer rows, with patches and bytes in proportion. */
 struct cs_item_shape cs_slot_smaller_item(const struct cs_slot_budget *budget, int encoder,
                                           int32_t rows);
-/* As many items of that size as there is room for, and a smaller one for the rest. */
+/* As many items of that size as there is room for, and a smaller one for the rest; with sources all LLM
+ * rows, each a blend. */
 void cs_slot_fill_items(struct cs_slot *slot, const struct cs_slot_budget *budget, int encoder);
 /* Adds an item behind those that the encoder has; its data go to slot->data[encoder] + offset of the
  * item that is returned; *first_row (may be NULL) is the first of its rows among those of the

@@ -136,6 +136,7 @@ static enum cs_status read_projector(const struct builder *b, const struct cs_sp
                                           .norm_eps = (float)module->norm_eps,
                                           .keeps_class = module->keeps_class};
     const char *type = json_string_value(json_object_get(module->config, "model_type"));
+    projector.has_newline = json_is_true(json_object_get(module->config, "newline"));
     if (type != NULL && strcmp(type, "mlp") != 0 && strcmp(type, "linear") != 0)
         CS_TRY(cs_projector_read(&(struct cs_config_source){module->name, "", module->config, NULL},
                                  &projector, NULL, b->err));
@@ -206,6 +207,36 @@ static void set_items(const struct cs_arch *arch, const struct cs_spec_items *it
         set_any_items(arch, out);
 }
 
+/* Pictures that have one size cannot be said to have another. */
+static enum cs_status check_items(const struct builder *b, const struct cs_module *encoder,
+                                  const struct cs_branch *branch)
+{
+    const struct cs_arch *arch = &encoder->arch;
+    int32_t grid[3];
+    cs_front_fixed_grid(arch, grid);
+    const bool is_fixed = arch->front.position == CS_POSITION_ROW && grid[0] > 0;
+    if (!is_fixed || branch->has_one_size || branch->item_rows == cs_front_out_rows(arch, grid))
+        return CS_OK;
+    return cs_fail(b->err, CS_INVALID,
+                   "model.modules[%d].items.rows is %d, but every picture of %s has %d rows",
+                   spec_index(b, encoder->spec), branch->item_rows, encoder->spec->name,
+                   cs_front_out_rows(arch, grid));
+}
+
+/* Rows are chosen, mixed and ended by a learned row where the projector has made them. */
+static enum cs_status fill_rows(const struct builder *b, const struct cs_arch *encoder,
+                                const struct cs_spec_module *module, struct cs_arch *projector)
+{
+    if (encoder->n_taps > 0)
+        return cs_fail(b->err, CS_UNSUPPORTED,
+                       "model.modules[%d].items.sources: rows of %s also enter layers behind the "
+                       "first of the language model, which is not supported for rows that are "
+                       "dropped, reordered or mixed",
+                       spec_index(b, module), module->name);
+    cs_arch_fills(projector);
+    return CS_OK;
+}
+
 static enum cs_status add_modules(struct builder *b)
 {
     struct cs_arch llm;
@@ -226,6 +257,9 @@ static enum cs_status add_modules(struct builder *b)
         *branch = (struct cs_branch){
             .name = name, .encoder = b->graph->n_encoders++, .out_width = projector->arch.width};
         set_items(&encoder->arch, &encoder->spec->items, branch);
+        CS_TRY(check_items(b, encoder, branch));
+        if (branch->has_sources)
+            CS_TRY(fill_rows(b, &encoder->arch, encoder->spec, &projector->arch));
     }
     add_module(b, llm_spec)->arch = llm;
     b->graph->llm = b->graph->n_branches++;

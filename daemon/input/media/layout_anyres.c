@@ -2,14 +2,9 @@
  * laid with its aspect kept. Rows of the mosaic are read line by line over all its tiles, without those
  * of the padding; a learned row ends each line. */
 #include <math.h>
+#include <string.h>
 
 #include "input/media/layout_make.h"
-
-/* A mosaic in rows of the encoder: its tiles, and of what the padding leaves, where that begins. */
-struct mosaic {
-    struct cs_extent tiles, tile, full, kept;
-    int32_t top, left;
-};
 
 static enum cs_status check(const struct cs_processor *p, const struct cs_media_encoder *e,
                             struct cs_err *err)
@@ -27,36 +22,24 @@ static enum cs_status check(const struct cs_processor *p, const struct cs_media_
     return CS_OK;
 }
 
-static struct mosaic mosaic_of(const struct cs_processor *p, const struct cs_media_encoder *e,
-                               struct cs_extent from, int32_t pin)
+static int32_t most_tiles(const struct cs_processor *p, const struct cs_media_encoder *e)
 {
-    const int32_t side = e->patch * e->merge;
-    struct mosaic m = {
-        .tiles = {p->pin[pin][0] / p->height, p->pin[pin][1] / p->width},
-        .tile = {p->height / side,           p->width / side          },
-    };
-
-    if (e->side_tokens > 0)
-        m.tile = (struct cs_extent){e->side_tokens, e->side_tokens};
-    m.full = (struct cs_extent){m.tiles.height * m.tile.height, m.tiles.width * m.tile.width};
-    m.kept = cs_size_unpadded(from, m.full);
-    m.top = (m.full.height - m.kept.height) / 2;
-    m.left = (m.full.width - m.kept.width) / 2;
-    return m;
+    return p->mosaic_tiles > 0 && e->mosaic_tiles > 0 ? e->mosaic_tiles : p->mosaic_tiles;
 }
 
-/* The row, counted through all items, at a place of what is kept. Item 0 is the whole. */
-static int32_t row_at(const struct mosaic *m, int32_t y, int32_t x)
+static struct cs_mosaic mosaic_of(const struct cs_processor *p, const struct cs_media_encoder *e,
+                                  struct cs_extent from, int32_t pin)
 {
-    y += m->top;
-    x += m->left;
-    const int32_t item = 1 + y / m->tile.height * m->tiles.width + x / m->tile.width;
-    return item * m->tile.height * m->tile.width + y % m->tile.height * m->tile.width +
-           x % m->tile.width;
+    const int32_t side = e->patch * e->merge;
+    const struct cs_extent tiles = {p->pin[pin][0] / p->height, p->pin[pin][1] / p->width};
+    struct cs_extent tile = {p->height / side, p->width / side};
+    if (e->side_tokens > 0)
+        tile = (struct cs_extent){e->side_tokens, e->side_tokens};
+    return cs_mosaic_make(from, tiles, tile, most_tiles(p, e));
 }
 
 /* Maps of all tiles: -1 for what is not kept. */
-static void map_rows(struct cs_layout_maker *m, const struct mosaic *mosaic)
+static void map_rows(struct cs_layout_maker *m, const struct cs_mosaic *mosaic)
 {
     const int32_t n = mosaic->tile.height * mosaic->tile.width;
     int32_t *to = cs_arena_array(m->arena, sizeof *to, (size_t)(m->out.n_items * n));
@@ -65,79 +48,31 @@ static void map_rows(struct cs_layout_maker *m, const struct mosaic *mosaic)
         to[i] = -1;
     for (int32_t y = 0; y < mosaic->kept.height; y++)
         for (int32_t x = 0; x < mosaic->kept.width; x++)
-            to[row_at(mosaic, y, x)] = n + y * (mosaic->kept.width + 1) + x;
+            to[cs_mosaic_row(mosaic, y, x)] = n + y * (mosaic->kept.width + 1) + x;
     for (int32_t i = 1; i < m->out.n_items; i++) {
         m->out.items[i].row = to + (size_t)i * (size_t)n;
         m->out.items[i].first_row = -1;
     }
 }
 
-/* One axis of a bilinear resize as torch's interpolate does it, in float. */
-struct axis {
-    int32_t low, high;
-    float weight; /* of high */
-};
-
-static struct axis axis_at(int32_t i, int32_t from, int32_t to)
+/* The mosaic is made smaller: lines and columns of blends; those of learned rows stay 0. */
+static void blend_rows(struct cs_layout_maker *m, const struct cs_mosaic *mosaic)
 {
-    const float scale = (float)from / (float)to;
-    const float at = fmaxf(scale * ((float)i + 0.5f) - 0.5f, 0.0f);
-    struct axis a = {.low = (int32_t)at};
-
-    a.low = a.low < from - 1 ? a.low : from - 1;
-    a.high = a.low + (a.low < from - 1);
-    a.weight = fminf(at - (float)a.low, 1.0f);
-    return a;
-}
-
-/* The mosaic is made smaller: `small` lines and columns of blends. */
-static void blend_rows(struct cs_layout_maker *m, const struct mosaic *mosaic,
-                       struct cs_extent small)
-{
+    const struct cs_extent size = mosaic->size;
     const int32_t n = mosaic->tile.height * mosaic->tile.width;
     struct cs_media_blend *out =
-        cs_arena_array(m->arena, sizeof *out, (size_t)(n + small.height * (small.width + 1)));
+        cs_arena_array(m->arena, sizeof *out, (size_t)(n + size.height * (size.width + 1)));
 
     m->out.blends = out;
     for (int32_t i = 0; i < n; i++)
         *out++ = (struct cs_media_blend){{i}, {1}};
-    for (int32_t y = 0; y < small.height; y++, out++)
-        for (int32_t x = 0; x < small.width; x++) {
-            const struct axis v = axis_at(y, mosaic->kept.height, small.height);
-            const struct axis h = axis_at(x, mosaic->kept.width, small.width);
-            *out++ = (struct cs_media_blend){
-                {row_at(mosaic, v.low, h.low), row_at(mosaic, v.low, h.high),
-                 row_at(mosaic, v.high, h.low), row_at(mosaic, v.high, h.high)},
-                {(1 - v.weight) * (1 - h.weight),      (1 - v.weight) * h.weight,
-                 v.weight * (1 - h.weight),        v.weight * h.weight              }
-            };
+    for (int32_t y = 0; y < size.height; y++, out++)
+        for (int32_t x = 0; x < size.width; x++) {
+            const struct cs_slot_blend blend = cs_mosaic_blend(mosaic, y, x);
+            memcpy(out->row, blend.row, sizeof out->row);
+            memcpy(out->weight, blend.weight, sizeof out->weight);
+            out++;
         }
-}
-
-static int32_t most_tiles(const struct cs_processor *p, const struct cs_media_encoder *e)
-{
-    return p->mosaic_tiles > 0 && e->mosaic_tiles > 0 ? e->mosaic_tiles : p->mosaic_tiles;
-}
-
-/* Python's a // b of floats: the whole part of the true quotient, not of the rounded one. */
-static int32_t whole_quotient(double a, double b)
-{
-    return (int32_t)rint((a - fmod(a, b)) / b);
-}
-
-/* What is left of the mosaic's rows where there are more than some tiles have. */
-static struct cs_extent limited(int32_t tiles, const struct mosaic *mosaic)
-{
-    const struct cs_extent kept = mosaic->kept;
-    double ratio = 0;
-
-    if (tiles == 0)
-        return kept;
-    ratio = sqrt((double)kept.height * kept.width /
-                 ((double)tiles * mosaic->tile.height * mosaic->tile.height));
-    return ratio > 1.1 ? (struct cs_extent){whole_quotient(kept.height, ratio),
-                                            whole_quotient(kept.width, ratio)}
-                       : kept;
 }
 
 static void lines(struct cs_layout_maker *m, struct cs_extent size)
@@ -176,7 +111,7 @@ static void make(struct cs_layout_maker *m)
                        from.height);
         return;
     }
-    const struct mosaic mosaic = mosaic_of(p, m->encoder, from, pin);
+    const struct cs_mosaic mosaic = mosaic_of(p, m->encoder, from, pin);
     const struct cs_extent canvas = {p->pin[pin][0], p->pin[pin][1]};
     const struct cs_extent whole =
         p->size.height > 0 ? (struct cs_extent){p->size.height, p->size.width}
@@ -192,12 +127,11 @@ static void make(struct cs_layout_maker *m)
                                                              i % mosaic.tiles.width)));
     if (m->status != CS_OK)
         return;
-    const struct cs_extent small = limited(most_tiles(p, m->encoder), &mosaic);
-    lines(m, small);
-    if (small.height == mosaic.kept.height && small.width == mosaic.kept.width)
-        map_rows(m, &mosaic);
+    lines(m, mosaic.size);
+    if (cs_mosaic_is_blended(&mosaic))
+        blend_rows(m, &mosaic);
     else
-        blend_rows(m, &mosaic, small);
+        map_rows(m, &mosaic);
 }
 
 static void bound(const struct cs_processor *p, const struct cs_media_encoder *e,
@@ -210,7 +144,7 @@ static void bound(const struct cs_processor *p, const struct cs_media_encoder *e
         .item_bytes = p->height * p->width * p->channels,
     };
     for (int32_t i = 0; i < p->n_pins; i++) {
-        const struct mosaic m = mosaic_of(p, e, (struct cs_extent){1, 1}, i);
+        const struct cs_mosaic m = mosaic_of(p, e, (struct cs_extent){1, 1}, i);
         const int32_t items = 1 + m.tiles.height * m.tiles.width;
         int32_t rows = m.full.height * m.full.width;
         if (tiles > 0) /* it is only made smaller from 1.1 times a side on */

@@ -3,8 +3,6 @@
 #include "input/media/sizes.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static int32_t least(int32_t a, int32_t b)
 {
@@ -192,26 +190,6 @@ struct cs_extent cs_size_multiple(struct cs_extent from, int32_t tile)
     return (struct cs_extent){side(high), side(wide)};
 }
 
-int32_t cs_size_pin(struct cs_extent from, const int32_t (*pins)[2], int32_t n)
-{
-    const double h = from.height, w = from.width;
-    double kept = 0, wasted = INFINITY;
-    int32_t best = -1;
-
-    for (int32_t i = 0; i < n; i++) {
-        const double across = pins[i][1] / w, down = pins[i][0] / h;
-        const double scale = across < down ? across : down;
-        const double keeps = fmin(floor(w * scale) * floor(h * scale), w * h);
-        const double wastes = (double)pins[i][0] * pins[i][1] - keeps;
-        if (keeps > kept || (keeps == kept && wastes < wasted)) {
-            kept = keeps;
-            wasted = wastes;
-            best = i;
-        }
-    }
-    return best;
-}
-
 struct cs_extent cs_size_inside(struct cs_extent from, struct cs_extent within)
 {
     const double across = (double)within.width / from.width;
@@ -221,27 +199,4 @@ struct cs_extent cs_size_inside(struct cs_extent from, struct cs_extent within)
         return (struct cs_extent){least(side(ceil(from.height * across)), within.height),
                                   within.width};
     return (struct cs_extent){within.height, least(side(ceil(from.width * down)), within.width)};
-}
-
-/* Python's round(x, 7), then the whole part. */
-static int32_t whole(double x)
-{
-    char text[64];
-
-    snprintf(text, sizeof text, "%.7f", x);
-    return side(strtod(text, NULL));
-}
-
-struct cs_extent cs_size_unpadded(struct cs_extent from, struct cs_extent grid)
-{
-    const double h = from.height, w = from.width;
-
-    if (w / h > (double)grid.width / grid.height) {
-        const int32_t high = whole(h * (grid.width / w));
-        grid.height -= (grid.height - high) / 2 * 2;
-    } else {
-        const int32_t wide = whole(w * (grid.height / h));
-        grid.width -= (grid.width - wide) / 2 * 2;
-    }
-    return grid;
 }

@@ -7,10 +7,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
-
-struct cs_extent {
-    int32_t height, width;
-};
+#include "core/data/mosaic.h" /* struct cs_extent */
 
 /* Shortest side s, the other one by aspect, cut to whole pixels; longest 0: no limit. */
 struct cs_extent cs_size_shortest(struct cs_extent from, int32_t shortest, int32_t longest);
@@ -34,12 +31,7 @@ struct cs_extent cs_size_grid(struct cs_extent from, struct cs_extent tile, int3
 struct cs_extent cs_size_longest(struct cs_extent from, int32_t n);
 /* Up to multiples of tile, the longer side first. (Idefics 3.) */
 struct cs_extent cs_size_multiple(struct cs_extent from, int32_t tile);
-/* The pin that keeps most of the picture and wastes least: its index. (LLaVA-NeXT.) */
-int32_t cs_size_pin(struct cs_extent from, const int32_t (*pins)[2], int32_t n);
 /* The largest of this aspect inside of `within`, up to whole pixels. (LLaVA-NeXT.) */
 struct cs_extent cs_size_inside(struct cs_extent from, struct cs_extent within);
-/* Of `grid` patches that a padded picture has, those that are not padding: the same above and below, or
- * left and right. (LLaVA-NeXT.) */
-struct cs_extent cs_size_unpadded(struct cs_extent from, struct cs_extent grid);
 
 #endif

@@ -236,6 +236,21 @@ enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps 
     return allocate(exec, &few.memory, few.n_slots, err);
 }
 
+static bool is_one_piece(const struct cs_scratch *scratch)
+{
+    return !scratch->is_bound || scratch->n_chunks == 1;
+}
+
+bool cs_exec_keeps_plan(const struct cs_exec *exec)
+{
+    bool keeps = is_one_piece(&exec->scratch);
+    for (int32_t s = 0; s < exec->config.plan->n_stages; s++)
+        for (int32_t i = 0; i < exec->n_spare[s]; i++)
+            keeps &=
+                is_one_piece(&exec->spare[s][i]->memory) && is_one_piece(&exec->spare[s][i]->held);
+    return keeps;
+}
+
 /* ---- steps ---- */
 
 /* Scratch first: it is as large in every program of a kind, so what lies in it keeps its address

@@ -72,6 +72,8 @@ enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps 
                                const struct cs_input_tables *tables, int *n_slots,
                                struct cs_err *err) CS_NODISCARD;
 struct cs_exec_memory cs_exec_memory(const struct cs_exec *exec);
+/* No step took more than its plan said: one that does is a mistake, which is told and lived with. */
+bool cs_exec_keeps_plan(const struct cs_exec *exec);
 
 /* inputs: (program->n_slots) slots, prepared and with room but not placed: each is placed before
  * the first action that computes on it. After an error the exec can only be freed. */

@@ -100,6 +100,8 @@ int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot
     const struct cs_input *input = &exec->inputs[slot];
     if (encoder < 0)
         return input->llm_rows;
+    if (plan->edges[edge].feed >= 0)
+        return input->n_fills[encoder];
     return plan->edges[edge].is_inner ? input->rows[encoder].n : input->n_rows[encoder];
 }
 

@@ -84,6 +84,9 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
             state = state * lcg_mul + lcg_add;
             s->slot.data[e][i] = (uint8_t)(state >> 56);
         }
+        const int32_t made = s->slot.head->n_rows[e], room = cs_budget_fills(budget, e);
+        for (int32_t i = 0; budget->enc[e].has_sources && i < made && i < room; i++)
+            cs_slot_add_fill(&s->slot, e, i, i);
         cs_manifest_note(&s->manifest, 0, &s->slot);
         return;
     }

@@ -10,11 +10,12 @@ struct pass {
     const struct cs_input_rows *inside; /* of the encoder, on the device */
     struct cs_kept *kept;
     int32_t step, linear; /* linear: matrices before the step */
-    int64_t rows, width, out_rows;
+    int64_t rows, width;
+    int64_t joined, filled; /* rows behind a step that joins, behind the one that fills */
 };
 
 static struct pass pass_of(struct cs_run *run, const struct cs_layer_model *l,
-                           const struct cs_chain *chain, int64_t out_rows, struct cs_kept *kept)
+                           const struct cs_chain *chain, struct cs_kept *kept)
 {
     return (struct pass){.run = run,
                          .l = l,
@@ -23,7 +24,8 @@ static struct pass pass_of(struct cs_run *run, const struct cs_layer_model *l,
                          .kept = kept,
                          .rows = cs_layer_rows_in(l, run->input),
                          .width = chain->in_width,
-                         .out_rows = out_rows};
+                         .joined = run->input->n_rows[l->encoder],
+                         .filled = run->input->n_fills[l->encoder]};
 }
 
 static enum cs_chain_op op_at(const struct pass *p, int32_t step)
@@ -46,7 +48,9 @@ static void advance(struct pass *p)
     if (op == CS_CHAIN_LINEAR)
         p->width = p->chain->linear[p->linear++];
     if (is_joining)
-        p->rows = p->out_rows;
+        p->rows = p->joined;
+    if (op == CS_CHAIN_FILL)
+        p->rows = p->filled;
     if (is_joining && op != CS_CHAIN_MEAN)
         p->width *= p->chain->group;
     p->step++;
@@ -115,6 +119,18 @@ static void affine(const struct pass *p, const void *x, void *y)
                        1, NULL, y);
 }
 
+/* What the LLM is given: rows, sums of rows, and the learned row. */
+static void fill(const struct pass *p, const void *x, void *y)
+{
+    const struct cs_row_mix *from = &p->inside->fill, *learned = &p->inside->learned;
+    const struct cs_shard *row = cs_weight(p->l, CS_PARAM_NEWLINE);
+    p->run->ops->mix_rows(p->run->ctx, p->filled, p->width, from->start, from->index, from->weight,
+                          x, 0, y);
+    if (row != NULL)
+        p->run->ops->mix_rows(p->run->ctx, p->filled, p->width, learned->start, learned->index,
+                              learned->weight, row->w, 1, y);
+}
+
 /* The result of the step, y where the chain ends with it. */
 static const void *step_fwd(struct pass *p, const void *x, void *y)
 {
@@ -152,6 +168,9 @@ static const void *step_fwd(struct pass *p, const void *x, void *y)
     case CS_CHAIN_AFFINE:
         affine(&now, x, out);
         break;
+    case CS_CHAIN_FILL:
+        fill(&now, x, out);
+        break;
     case CS_CHAIN_LINEAR:
         linear(&now, x, has_act ? (enum cs_act)p->chain->act : CS_ACT_NONE, pre, out);
         break;
@@ -164,9 +183,9 @@ static const void *step_fwd(struct pass *p, const void *x, void *y)
 }
 
 void cs_chain_fwd(struct cs_run *run, const struct cs_layer_model *l, const struct cs_chain *chain,
-                  int64_t out_rows, const void *x, void *y, struct cs_kept *kept)
+                  const void *x, void *y, struct cs_kept *kept)
 {
-    struct pass p = pass_of(run, l, chain, out_rows, kept);
+    struct pass p = pass_of(run, l, chain, kept);
     if (p.rows == 0)
         return;
     while (p.step < p.chain->n)
@@ -202,6 +221,8 @@ static int32_t first_trained(const struct pass *start)
             return p.step;
         if (op == CS_CHAIN_LINEAR &&
             (trains(l, CS_PARAM_PROJ_W, p.linear) || trains(l, CS_PARAM_PROJ_B, p.linear)))
+            return p.step;
+        if (op == CS_CHAIN_FILL && trains(l, CS_PARAM_NEWLINE, 0))
             return p.step;
     }
     return start->chain->n;
@@ -243,6 +264,20 @@ static void norm_bwd(const struct pass *p, const void *dy, void *dx)
                            stat, dy, NULL, dx, w->grad, b != NULL ? b->grad : NULL);
 }
 
+static void fill_bwd(const struct pass *p, const void *dy, void *dx)
+{
+    const struct cs_row_mix *back = &p->inside->fill_back, *learned = &p->inside->learned_back;
+    const struct cs_shard *row = cs_weight(p->l, CS_PARAM_NEWLINE);
+    if (row != NULL && row->grad != NULL) {
+        struct cs_ctx ctx = cs_run_grad_ctx(p->run, row, NULL);
+        p->run->ops->mix_rows_grad(&ctx, 1, p->width, learned->start, learned->index,
+                                   learned->weight, dy, row->grad);
+    }
+    if (dx != NULL)
+        p->run->ops->mix_rows(p->run->ctx, p->rows, p->width, back->start, back->index,
+                              back->weight, dy, 0, dx);
+}
+
 static void drop_bwd(const struct pass *p, const void *dy, void *dx)
 {
     cs_device_zero(p->run->device, dx, (size_t)(p->rows * p->width) * p->run->ops->act_bytes);
@@ -277,6 +312,9 @@ static const void *step_bwd(const struct pass *p, const void *dy, enum cs_act ac
         ops->scale_columns(p->run->ctx, p->rows, p->width, dy,
                            cs_weight(p->l, CS_PARAM_AFFINE_SCALE)->w, 1, NULL, dx);
         break;
+    case CS_CHAIN_FILL:
+        fill_bwd(p, dy, dx);
+        break;
     case CS_CHAIN_LINEAR:
         linear_bwd(p, dy, act, pre, dx);
         break;
@@ -289,10 +327,10 @@ static const void *step_bwd(const struct pass *p, const void *dy, enum cs_act ac
 }
 
 void cs_chain_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct cs_chain *chain,
-                  int64_t out_rows, const void *dy, void *dx, const struct cs_kept *kept)
+                  const void *dy, void *dx, const struct cs_kept *kept)
 {
     struct cs_kept held = *kept;
-    const struct pass start = pass_of(run, l, chain, out_rows, &held);
+    const struct pass start = pass_of(run, l, chain, &held);
     const int32_t lowest = dx != NULL ? 0 : first_trained(&start);
     if (start.rows == 0)
         return;
@@ -300,7 +338,8 @@ void cs_chain_bwd(struct cs_run *run, const struct cs_layer_model *l, const stru
         const struct pass p = pass_at(&start, step);
         const bool has_act = step > 0 && op_at(&p, step - 1) == CS_CHAIN_ACT;
         const bool is_end = step == 0, is_lowest = step == lowest && dx == NULL;
-        const bool needs_none = is_lowest && op_at(&p, step) == CS_CHAIN_LINEAR;
+        const bool needs_none =
+            is_lowest && (op_at(&p, step) == CS_CHAIN_LINEAR || op_at(&p, step) == CS_CHAIN_FILL);
         void *to = is_end && dx != NULL ? dx
                    : needs_none         ? NULL
                                         : cs_run_hold(run, p.rows * p.width);
@@ -320,7 +359,8 @@ static void layer_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       struct cs_kept *kept)
 {
     (void)ends;
-    cs_chain_fwd(run, l, &l->arch->chain, rows, x, y, kept);
+    (void)rows;
+    cs_chain_fwd(run, l, &l->arch->chain, x, y, kept);
 }
 
 static void layer_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -328,7 +368,8 @@ static void layer_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       const struct cs_kept *kept)
 {
     (void)ends;
-    cs_chain_bwd(run, l, &l->arch->chain, rows, dy, dx, kept);
+    (void)rows;
+    cs_chain_bwd(run, l, &l->arch->chain, dy, dx, kept);
 }
 
 const struct cs_layer_ops cs_layer_norm = {

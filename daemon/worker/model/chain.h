@@ -4,12 +4,12 @@
 
 #include "worker/model/layers.h"
 
-/* y (out_rows, its last width) from x (rows that enter the layer, in_width). kept: step and step_stat are
+/* y (rows that leave the layer, its last width) from x (rows that enter the layer, in_width). kept: step and step_stat are
  * set; what they show outlives the forward in training. */
 void cs_chain_fwd(struct cs_run *run, const struct cs_layer_model *l, const struct cs_chain *chain,
-                  int64_t out_rows, const void *x, void *y, struct cs_kept *kept);
+                  const void *x, void *y, struct cs_kept *kept);
 /* dx like x, NULL: not needed; and the gradients of what trains */
 void cs_chain_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct cs_chain *chain,
-                  int64_t out_rows, const void *dy, void *dx, const struct cs_kept *kept);
+                  const void *dy, void *dx, const struct cs_kept *kept);
 
 #endif

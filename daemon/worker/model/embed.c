@@ -26,8 +26,8 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                     cs_weight(l, CS_PARAM_EMBED)->w, scale_of(run, l), y);
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
-        if (in->n_rows[e] > 0)
-            run->ops->scatter_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e],
+        if (in->n_fills[e] > 0)
+            run->ops->scatter_rows(run->ctx, in->n_fills[e], l->arch->width, in->at.fill[e],
                                    ends->fill[l->in[f].feed], y, 0);
     }
 }
@@ -54,8 +54,8 @@ static void embed_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         void *d_fill = ends->d_fill[l->in[f].feed];
-        if (in->n_rows[e] > 0 && d_fill != NULL)
-            run->ops->gather_rows(run->ctx, in->n_rows[e], l->arch->width, in->at.fill[e], dy,
+        if (in->n_fills[e] > 0 && d_fill != NULL)
+            run->ops->gather_rows(run->ctx, in->n_fills[e], l->arch->width, in->at.fill[e], dy,
                                   d_fill);
     }
 }

@@ -14,8 +14,8 @@ void cs_feeds_take(struct cs_run *run, const struct cs_layer_model *l,
     for (int32_t f = 0; is_taken_here(l) && f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         const void *rows = ends->fill[l->in[f].feed];
-        if (in->n_rows[e] > 0 && rows != NULL)
-            run->ops->scatter_rows(run->ctx, in->n_rows[e], l->in_width, in->at.fill[e], rows, x,
+        if (in->n_fills[e] > 0 && rows != NULL)
+            run->ops->scatter_rows(run->ctx, in->n_fills[e], l->in_width, in->at.fill[e], rows, x,
                                    1);
     }
 }
@@ -27,8 +27,9 @@ void cs_feeds_give(struct cs_run *run, const struct cs_layer_model *l,
     for (int32_t f = 0; is_taken_here(l) && f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         void *d_fill = ends->d_fill[l->in[f].feed];
-        if (in->n_rows[e] > 0 && d_fill != NULL)
-            run->ops->gather_rows(run->ctx, in->n_rows[e], l->in_width, in->at.fill[e], dx, d_fill);
+        if (in->n_fills[e] > 0 && d_fill != NULL)
+            run->ops->gather_rows(run->ctx, in->n_fills[e], l->in_width, in->at.fill[e], dx,
+                                  d_fill);
     }
 }
 

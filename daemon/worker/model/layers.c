@@ -20,7 +20,10 @@ static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
 {
     if (l->encoder < 0)
         return input->llm_rows;
-    return rows == CS_ROWS_INNER ? input->rows[l->encoder].n : input->n_rows[l->encoder];
+    const int32_t e = l->encoder;
+    return rows == CS_ROWS_INNER  ? input->rows[e].n
+           : rows == CS_ROWS_FILL ? input->n_fills[e]
+                                  : input->n_rows[e];
 }
 
 int32_t cs_layer_rows_in(const struct cs_layer_model *l, const struct cs_input *input)

@@ -66,7 +66,12 @@ struct cs_layer_model {
     int32_t encoder;                      /* index of the branch's encoder, -1: the LLM */
     int32_t in_width, out_width;          /* of its rows; embed: in_width 0, head: out_width 0 */
 
-    enum cs_row_count { CS_ROWS_INNER, CS_ROWS_OUT } rows_in, rows_out; /* of an encoder */
+    enum cs_row_count {
+        CS_ROWS_INNER,
+        CS_ROWS_OUT,
+        CS_ROWS_FILL
+    } rows_in,
+        rows_out; /* of an encoder */
 
     bool needs_backward;
     struct cs_weights weights[CS_PARAM_ROLE_COUNT];

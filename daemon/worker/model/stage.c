@@ -50,7 +50,9 @@ static void set_counts(const struct cs_graph *graph, struct cs_layer_model *l)
         l->encoder >= 0 && cs_chain_joins(&cs_graph_encoder(graph, l->encoder)->arch.chain);
     const bool enters_joined = l->layer->kind == CS_LAYER_PROJECTOR && is_joined;
     l->rows_in = enters_joined ? CS_ROWS_OUT : CS_ROWS_INNER;
-    l->rows_out = cs_layer_is_inner(graph, l->layer) ? CS_ROWS_INNER : CS_ROWS_OUT;
+    l->rows_out = cs_layer_is_inner(graph, l->layer)     ? CS_ROWS_INNER
+                  : l->layer->kind == CS_LAYER_PROJECTOR ? CS_ROWS_FILL
+                                                         : CS_ROWS_OUT;
 }
 
 /* The head's loss feeds gradients back whenever it trains or something upstream does. */

@@ -10,7 +10,7 @@ static void tap_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     if (rows == 0)
         return;
     if (made != NULL)
-        cs_chain_fwd(run, l, &l->arch->tap, run->input->n_rows[l->encoder], x, made, kept);
+        cs_chain_fwd(run, l, &l->arch->tap, x, made, kept);
     cs_device_copy(run->device, y, x, (size_t)n * run->ops->act_bytes);
 }
 
@@ -37,7 +37,7 @@ static void tap_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     if (d_made != NULL && run->later != NULL)
         d_made = hold(run, l, d_made);
     if (d_made != NULL)
-        cs_chain_bwd(run, l, &l->arch->tap, run->input->n_rows[l->encoder], d_made, d, kept);
+        cs_chain_bwd(run, l, &l->arch->tap, d_made, d, kept);
     if (d != NULL)
         run->ops->add(run->ctx, n, d, dy, dx);
     else if (dx != NULL)

@@ -117,18 +117,42 @@ static json_t *job_of(const struct cs_golden_job *job, json_t *modules, json_t *
         1.0, "warmup_steps", 0, "lr", "kind", "constant");
 }
 
-/* Items are of any size, as far as there is something to make them of. */
+/* The largest item is as large as all there is to make it of, but where all are of one size. */
+static json_t *items_of(const json_t *encoder, bool has_sources, int32_t seq_tokens, int64_t values)
+{
+    struct cs_arch arch;
+    struct cs_arena *arena = cs_arena_new(0);
+    int32_t grid[3] = {0, 0, 0};
+    const json_t *config = json_object_get(encoder, "config");
+    if (cs_arch_from_config(config, arena, &arch, NULL) == CS_OK &&
+        arch.front.position == CS_POSITION_ROW)
+        cs_front_fixed_grid(&arch, grid);
+    cs_arena_free(arena);
+    if (grid[0] > 0 && !has_sources)
+        return NULL;
+    if (grid[0] > 0) /* tiles */
+        return json_pack("{s:i, s:i, s:i, s:i, s:b}", "rows", grid[1] * grid[2], "patches",
+                         grid[1] * grid[2], "bytes",
+                         arch.image_size * arch.image_size * arch.channels, "of_file", 64,
+                         "sources", 1);
+    return json_pack("{s:i, s:I, s:I}", "rows", (int)seq_tokens, "patches",
+                     (json_int_t)values + seq_tokens, "bytes", (json_int_t)values * 4);
+}
+
+/* Pictures are mosaics where a learned row ends their lines. */
 static void set_items(json_t *modules, int32_t seq_tokens, int64_t values)
 {
     json_t *module;
     size_t i;
+    const json_t *projector = json_object_get(module_of(modules, "projector"), "config");
+    const bool has_sources = json_is_true(json_object_get(projector, "newline"));
     json_array_foreach(modules, i, module)
     {
-        if (strcmp(json_string_value(json_object_get(module, "kind")), "encoder") == 0)
-            json_object_set_new(module, "items",
-                                json_pack("{s:i, s:I, s:I}", "rows", (int)seq_tokens, "patches",
-                                          (json_int_t)values + seq_tokens, "bytes",
-                                          (json_int_t)values * 4));
+        json_t *items = strcmp(json_string_value(json_object_get(module, "kind")), "encoder") == 0
+                            ? items_of(module, has_sources, seq_tokens, values)
+                            : NULL;
+        if (items != NULL)
+            json_object_set_new(module, "items", items);
     }
 }
 

@@ -51,6 +51,8 @@ enum cs_status cs_outcome_train(struct cs_outcome *outcome, struct cs_golden *go
         CS_TRY(cs_trainer_step(trainer, &manifest, golden->slots,
                                (const float *const(*)[CS_MAX_ENCODERS])golden->slot_patches,
                                &result, err));
+        if (!cs_exec_keeps_plan(trainer->exec))
+            return cs_fail(err, CS_PLAN, "step %d took more memory than was planned for it", i);
         if (i == 0)
             CS_TRY(cs_outcome_take_gradients(outcome, trainer->params, err));
         note_step(outcome, i, &result);

@@ -36,8 +36,10 @@ struct cs_golden {
         const char *name; /* "logits" of the rows with a label, or "last" of a tower */
         float *values;
         int64_t dim[2];
-    } after;                /* what the model computes after the steps, in the arena */
-    struct cs_noise *noise; /* NULL: nothing is known of it */
+    } after; /* what the model computes after the steps, in the arena */
+
+    int32_t *sources, n_sources; /* what fills each placeholder in turn, NULL: rows in turn */
+    struct cs_noise *noise;      /* NULL: nothing is known of it */
 };
 
 /* ---- golden.c ---- */
@@ -72,6 +74,28 @@ struct cs_golden_job {
 };
 enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out,
                                   struct cs_err *err) CS_NODISCARD;
+
+/* ---- item.c ---- */
+/* What the golden holds of one item: values of its patches in the order of file, or of its picture or
+ * frames, and its grid. */
+struct cs_golden_medium {
+    const float *values;
+    int32_t grid[3], width; /* width: pixels of a line, where it is a picture */
+    int64_t plane;          /* pixels of a channel */
+
+    enum { CS_MEDIUM_PICTURE, CS_MEDIUM_READING, CS_MEDIUM_GROUPS, CS_MEDIUM_FRAMES } order;
+};
+
+/* *out: where its values go; their end */
+enum cs_status cs_golden_add_item(struct cs_golden *g, const struct cs_golden_medium *medium,
+                                  const struct cs_arch *encoder, float **out,
+                                  struct cs_err *err) CS_NODISCARD;
+
+/* ---- mosaic.c: pictures as the whole and tiles of a mosaic (core/data/mosaic.h) ---- */
+bool cs_golden_has_mosaics(const json_t *root);
+/* items, and g->sources */
+enum cs_status cs_golden_add_mosaics(struct cs_golden *g, const struct cs_arch *encoder,
+                                     struct cs_err *err) CS_NODISCARD;
 
 /* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "worker/slot/fills.h"
+
 struct maker {
     struct cs_input *in;
     const struct cs_arch *arch;
@@ -185,26 +187,6 @@ static void make_places(struct maker *m)
     m->out->place = place;
 }
 
-/* The list that goes the other way: for each of n_from rows, who takes it, in rising order. */
-static struct cs_row_mix transposed(const struct maker *m, const struct cs_row_mix *mix,
-                                    int32_t n_from)
-{
-    int32_t *start = ints(m, n_from + 2), *index = ints(m, mix->n);
-    float *weight = take(m, (size_t)mix->n, sizeof *weight);
-    memset(start, 0, ((size_t)n_from + 2) * sizeof *start);
-    for (int32_t e = 0; e < mix->n; e++)
-        start[mix->index[e] + 2]++;
-    for (int32_t i = 0; i < n_from; i++)
-        start[i + 2] += start[i + 1];
-    for (int32_t r = 0; r < mix->rows; r++)
-        for (int32_t e = mix->start[r]; e < mix->start[r + 1]; e++) {
-            const int32_t at = start[mix->index[e] + 1]++;
-            index[at] = r;
-            weight[at] = mix->weight[e];
-        }
-    return (struct cs_row_mix){n_from, mix->n, start, index, weight};
-}
-
 static void make_positions(struct maker *m)
 {
     const struct cs_front *front = &m->arch->front;
@@ -228,8 +210,8 @@ static void make_positions(struct maker *m)
     const int32_t tables = front->position == CS_POSITION_AXES ? 2 : 1;
     m->out->position =
         (struct cs_row_mix){m->out->n, w.start[m->out->n], w.start, w.index, w.weight};
-    m->out->position_back =
-        transposed(m, &m->out->position, tables * front->position_rows + front->has_class);
+    m->out->position_back = cs_row_mix_back(&m->in->memory, &m->out->position,
+                                            tables * front->position_rows + front->has_class);
 }
 
 /* Means of patches that lie side by side; what is left of an item is left away. */
@@ -255,7 +237,7 @@ static void make_means(struct maker *m)
     }
     start[row] = n;
     m->out->mean = (struct cs_row_mix){row, n, start, index, weight};
-    m->out->mean_back = transposed(m, &m->out->mean, m->out->n_patches);
+    m->out->mean_back = cs_row_mix_back(&m->in->memory, &m->out->mean, m->out->n_patches);
 }
 
 /* Rows behind the first convolution that the second reads: two for each of its own, as far as there
@@ -324,28 +306,6 @@ static void make_near_back(struct maker *m)
     out->n_near = start[out->n_conv];
 }
 
-/* LLM rows in the order in which rows leave the branch: item by item, those of an item in its own. */
-static void make_fill(struct maker *m)
-{
-    const int32_t *rows = m->in->slot.rows[m->encoder];
-    const int32_t n = m->in->n_rows[m->encoder];
-    int32_t *fill = ints(m, n), *item = ints(m, n), grid[3], first = 0;
-    for (int32_t i = 0; i < m->n_items; i++) {
-        const int32_t count = m->item[i].shape.rows;
-        cs_input_item_grid(m->arch, &m->item[i], grid);
-        const bool is_grid = cs_front_out_rows(m->arch, grid) == count;
-        if (is_grid)
-            cs_front_places(m->arch, grid, fill + first);
-        for (int32_t r = first; r < first + count; r++) {
-            fill[r] = rows[is_grid ? first + fill[r] : r];
-            item[r] = i;
-        }
-        first += count;
-    }
-    m->in->fill[m->encoder] = fill;
-    m->in->item_of[m->encoder] = item;
-}
-
 static void set_masks(struct cs_input *in, int32_t e)
 {
     const struct cs_input_rows *rows = &in->rows[e];
@@ -386,6 +346,6 @@ void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
     make_means(&m);
     make_near(&m);
     make_near_back(&m);
-    make_fill(&m);
+    cs_input_prepare_fills(in, e);
     set_masks(in, e);
 }

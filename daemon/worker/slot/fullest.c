@@ -49,6 +49,7 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
         cs_slot_fill_items(&slot, budget, e);
         in->n_items[e] = slot.head->n_items[e];
         in->n_rows[e] = slot.head->n_rows[e];
+        in->n_fills[e] = slot.head->n_fills[e];
         cs_input_prepare_encoder(in, e);
     }
     out->block_bytes = cs_input_measure(in);

@@ -209,6 +209,10 @@ static void put_rows_of(struct cs_input *in, struct cs_slot_block *b, int32_t e)
     at->patch_row = put_ints(b, host->patch_row, host->n_patches);
     at->mean = put_mix(b, &host->mean);
     at->mean_back = put_mix(b, &host->mean_back);
+    at->fill = put_mix(b, &host->fill);
+    at->fill_back = put_mix(b, &host->fill_back);
+    at->learned = put_mix(b, &host->learned);
+    at->learned_back = put_mix(b, &host->learned_back);
 }
 
 /* What the first layer reads. */
@@ -294,7 +298,8 @@ static void place_all(struct cs_input *in, struct cs_slot_block *b)
     for (int32_t e = 0; e < n_encoders; e++)
         place_encoder(in, b, e);
     for (int32_t e = 0; e < n_encoders; e++)
-        in->at.fill[e] = cs_slot_block_put(b, in->fill[e], (size_t)in->n_rows[e] * sizeof(int32_t));
+        in->at.fill[e] =
+            cs_slot_block_put(b, in->fill[e], (size_t)in->n_fills[e] * sizeof(int32_t));
     in->at.label_rows = cs_slot_block_put(b, in->label_rows, labels * sizeof(int32_t));
     in->at.label_ids = cs_slot_block_put(b, in->label_ids, labels * sizeof(int32_t));
     in->at.loss = put_result(b, &in->loss, sizeof in->loss);

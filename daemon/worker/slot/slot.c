@@ -4,6 +4,22 @@
 
 #include <string.h>
 
+/* A learned row is a parameter of the projector. */
+static enum cs_status check_learned(const struct cs_input *in, int32_t e, int index,
+                                    struct cs_err *err)
+{
+    if (in->slot.source[e] == NULL || in->tables->enc[e].has_newline)
+        return CS_OK;
+    for (int32_t i = 0; i < in->n_fills[e]; i++)
+        if (in->slot.source[e][i] == CS_SOURCE_LEARNED)
+            return cs_fail(err, CS_INVALID,
+                           "slot %d: a learned row ends lines of pictures of encoder %d, and its "
+                           "projector has none: a projector with \"newline\" is needed, as that of "
+                           "LLaVA-NeXT",
+                           index, e);
+    return CS_OK;
+}
+
 static enum cs_status check_counts(const struct cs_input *in, const struct cs_slot_budget *budget,
                                    int index, struct cs_err *err)
 {
@@ -24,13 +40,15 @@ static enum cs_status check_counts(const struct cs_input *in, const struct cs_sl
         if (in->n_items[e] < 0 || in->n_items[e] > budget->enc[e].items)
             return cs_fail(err, CS_CORRUPT, "slot %d has %d items for encoder %d, the budget is %d",
                            index, in->n_items[e], e, budget->enc[e].items);
-        if (head->n_items[e] != in->n_items[e] || head->n_rows[e] != in->n_rows[e])
+        if (head->n_items[e] != in->n_items[e] || head->n_rows[e] != in->n_rows[e] ||
+            head->n_fills[e] != in->n_fills[e])
             return cs_fail(err, CS_CORRUPT,
-                           "slot %d holds %d items of %d rows for encoder %d, its manifest says %d "
-                           "of %d",
-                           index, head->n_items[e], head->n_rows[e], e, in->n_items[e],
-                           in->n_rows[e]);
+                           "slot %d holds %d items of %d rows for encoder %d, which fill %d; its "
+                           "manifest says %d of %d, which fill %d",
+                           index, head->n_items[e], head->n_rows[e], e, head->n_fills[e],
+                           in->n_items[e], in->n_rows[e], in->n_fills[e]);
         CS_TRY(cs_slot_check_items(&in->slot, budget, e, err));
+        CS_TRY(check_learned(in, e, index, err));
     }
     return CS_OK;
 }
@@ -82,7 +100,7 @@ static enum cs_status check_items(const struct cs_input *in, int32_t e, int inde
 static enum cs_status prepare_fill(struct cs_input *in, int32_t e, int index, struct cs_err *err)
 {
     const int32_t *rows = in->slot.rows[e];
-    for (int32_t i = 0; i < in->n_rows[e]; i++) {
+    for (int32_t i = 0; i < in->n_fills[e]; i++) {
         if (rows[i] < 0 || rows[i] >= in->n_tokens || (i > 0 && rows[i] <= rows[i - 1]))
             return cs_fail(err, CS_CORRUPT,
                            "slot %d: row %d of encoder %d goes to token row %d of %d, after row %d",
@@ -139,7 +157,7 @@ static void prepare_spans(struct cs_input *in)
         in->word[i] = text;
     }
     for (int32_t e = 0; e < t->budget->n_encoders; first += in->n_items[e++])
-        for (int32_t i = 0; i < in->n_rows[e]; i++) {
+        for (int32_t i = 0; i < in->n_fills[e]; i++) {
             in->item[in->fill[e][i]] = first + in->item_of[e][i];
             in->word[in->fill[e][i]] = CS_MASK_MODALITY(e);
         }
@@ -253,6 +271,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     memcpy(input->lists, old.lists, sizeof input->lists);
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
+    memcpy(input->n_fills, manifest->n_fills[index], sizeof input->n_fills);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++) {
         CS_TRY(check_items(input, e, index, err));

@@ -65,6 +65,7 @@ struct cs_input_tables {
 
     struct cs_slot_encoder {
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
+        bool has_newline;               /* a learned row */
         float
             mean_scale; /* of the sums that means are, times what a chain multiplies them with; 0: none */
     } enc[CS_MAX_ENCODERS];
@@ -103,6 +104,9 @@ struct cs_input_rows {
     const int32_t *near_start, *near_entry; /* (n_conv + 1), (n_near) */
     /* rows of the table of positions, and the way back; patches to what leaves, and back */
     struct cs_row_mix position, position_back, mean, mean_back;
+    /* with sources: rows that leave to rows of the LLM, and back; which of those is the learned row, and the
+     * sum of its gradients */
+    struct cs_row_mix fill, fill_back, learned, learned_back;
 };
 
 /* What operators read of a slot, in the memory of the device. */
@@ -148,8 +152,9 @@ struct cs_input {
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS]; /* rows that leave the encoder */
     int32_t *embed_ids;                         /* (llm_rows), -1 at rows that an encoder fills */
     struct cs_input_rows rows[CS_MAX_ENCODERS]; /* inside the encoder */
-    const int32_t *item_of[CS_MAX_ENCODERS];    /* (n_rows): item of every row that leaves */
-    const int32_t *fill[CS_MAX_ENCODERS];       /* (n_rows): LLM row of every row that leaves */
+    int32_t n_fills[CS_MAX_ENCODERS]; /* rows of the LLM that they fill: n_rows without sources */
+    const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_fills): item of each of these, */
+    const int32_t *fill[CS_MAX_ENCODERS];    /* (n_fills): LLM row */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
     int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
     uint64_t *word; /* (n_tokens) modality of a row, or NULL */

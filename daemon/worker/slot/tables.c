@@ -188,6 +188,15 @@ static float mean_scale(const struct cs_graph *graph, const struct cs_module *en
     return 0;
 }
 
+/* whether its projector has a learned row */
+static bool has_newline(const struct cs_graph *graph, const struct cs_module *encoder)
+{
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (graph->modules[m].branch == encoder->branch && graph->modules[m].arch.chain.has_newline)
+            return true;
+    return false;
+}
+
 static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct cs_err *err)
 {
     const struct cs_module *module = cs_graph_encoder(t->graph, e);
@@ -198,6 +207,7 @@ static enum cs_status make_encoder(struct cs_input_tables *t, int32_t e, struct 
     const int64_t inner = cs_front_inner_most(&module->arch, t->budget->enc[e].item_patches, 1);
     CS_TRY(add_kinds(t, module, e, (int32_t)inner, err));
     t->enc[e].mean_scale = mean_scale(t->graph, module);
+    t->enc[e].has_newline = has_newline(t->graph, module);
     CS_TRY(read_pixels(t, e, module, err));
     if (module->arch.front.is_centred)
         centre(t, e, module->arch.channels);
