@@ -35,8 +35,9 @@ void cs_lua_add_items(const struct cs_graph *graph, json_t *modules)
         const struct cs_module *module = cs_graph_encoder(graph, branch->encoder);
         if (cs_reader_open(module, branch->encoder, &reader, NULL) != CS_OK)
             continue;
-        const bool is_plain = branch->has_one_size && reader.bounds.items == 1 &&
-                              !cs_media_mixes_rows(&reader.processor);
+        /* Pixtral's says the largest size of its encoder, and pictures are of any */
+        const bool is_plain = branch->has_one_size && reader.processor.height > 0 &&
+                              reader.bounds.items == 1 && !cs_media_mixes_rows(&reader.processor);
         json_t *json = find_module(modules, module->name);
         /* a directory without a processor's document bounds nothing; whoever makes items says so */
         if (!is_plain && json != NULL && reader.bounds.item_rows > 0)

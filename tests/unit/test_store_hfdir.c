@@ -485,6 +485,37 @@ static void the_root_of_a_composite_is_read_or_refused(void **state)
 #undef FULL
 }
 
+/* Rows that become one are a matter of the tower where the projector's keys do not say it. */
+static void projectors_are_told_with_what_their_towers_say(void **state)
+{
+    static const struct {
+        const char *config;
+        int group;
+    } rows[] = {
+        {"{\"model_type\":\"gemma3\",\"mm_tokens_per_image\":4,\"image_token_index\":9,"
+         "\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":48},"
+         "\"vision_config\":{\"model_type\":\"siglip_vision_model\",\"hidden_size\":48,"
+         "\"image_size\":28,\"patch_size\":7,\"num_attention_heads\":4,"
+         "\"num_hidden_layers\":2,\"intermediate_size\":96}}",                            4},
+        {"{\"model_type\":\"voxtral\",\"audio_token_id\":24,"
+         "\"text_config\":{\"model_type\":\"llama\",\"hidden_size\":48},"
+         "\"audio_config\":{\"model_type\":\"voxtral_encoder\",\"hidden_size\":48,"
+         "\"intermediate_size\":192,\"num_attention_heads\":4,\"num_hidden_layers\":2}}", 4},
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_err err = {0};
+        json_t *settings = NULL;
+        put(*state, "config.json", rows[i].config);
+        struct cs_hfdir *hf = opened(*state, "projector");
+        if (cs_hfdir_projector_settings(hf, &settings, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(json_integer_value(json_object_get(settings, "group")), rows[i].group);
+        json_decref(settings);
+        cs_hfdir_close(hf);
+    }
+}
+
 static void bad_configurations_are_refused_by_name(void **state)
 {
     refuses(*state, "", CS_NOT_FOUND, "config.json");
@@ -538,6 +569,7 @@ int main(void)
         TEST(weights_that_are_no_numbers_are_named_with_their_place),
         TEST(tensors_that_nobody_reads_are_listed),
         TEST(the_root_of_a_composite_is_read_or_refused),
+        TEST(projectors_are_told_with_what_their_towers_say),
         TEST(directory_without_weights_opens_and_fails_the_check),
         TEST(a_directory_of_models_names_them),
         TEST(bad_configurations_are_refused_by_name),

@@ -154,29 +154,37 @@ bool cs_hfdir_is_of_some_part(const struct cs_hfdir *dir, const char *disk)
     return !dir->composite.family || cs_composite_name(dir->composite.family, disk);
 }
 
+/* The projector of a composite, with what its tower says of it; the tower. */
+static enum cs_status read_joined(const struct cs_hfdir *dir, struct cs_findings *findings,
+                                  struct cs_arena *arena, struct cs_projector *out,
+                                  struct cs_arch *encoder, struct cs_err *err)
+{
+    const char *key = dir->composite.family->encoder_key;
+    const json_t *tower = *key ? json_object_get(dir->root, key) : dir->root;
+    const struct cs_config_source from = {dir->document, key, tower, NULL};
+    const struct cs_config_source own = {dir->document, place(dir), dir->config, findings};
+    CS_TRY(cs_projector_read(&own, out, NULL, err));
+    CS_TRY(cs_arch_read(&from, arena, encoder, err));
+    cs_projector_settle(encoder, out);
+    return CS_OK;
+}
+
 /* A projector is as wide as its neighbours. */
 static enum cs_status projector_arch(const struct cs_hfdir *dir, struct cs_findings *findings,
                                      struct cs_arena *arena, struct cs_arch *out,
                                      struct cs_err *err)
 {
     const struct cs_composite_family *family = dir->composite.family;
-    const char *key = family->encoder_key;
-    const json_t *tower = *key ? json_object_get(dir->root, key) : dir->root;
-    const struct cs_config_source from = {dir->document, key, tower, NULL};
-    const struct cs_config_source own = {dir->document, place(dir), dir->config, findings};
     const json_t *text = family->text_key ? json_object_get(dir->root, family->text_key) : NULL;
     struct cs_projector projector;
     struct cs_arch encoder, llm;
-    int32_t width;
-    CS_TRY(cs_projector_read(&own, &projector, NULL, err));
-    CS_TRY(cs_arch_read(&from, arena, &encoder, err));
-    width = encoder.front.out_width;
+    CS_TRY(read_joined(dir, findings, arena, &projector, &encoder, err));
+    int32_t width = encoder.front.out_width;
     if (text) {
         CS_TRY(cs_arch_read(&(struct cs_config_source){dir->document, family->text_key, text, NULL},
                             arena, &llm, err));
         width = llm.width;
     }
-    cs_projector_settle(&encoder, &projector);
     CS_TRY(cs_arch_projector(&projector, encoder.width, width, out, err));
     return cs_arch_join(&encoder, out, err);
 }
@@ -198,5 +206,11 @@ enum cs_status cs_hfdir_projector(const struct cs_hfdir *dir, struct cs_projecto
                                   struct cs_err *err)
 {
     const struct cs_config_source source = {dir->document, place(dir), dir->config, NULL};
-    return cs_projector_read(&source, out, NULL, err);
+    if (!dir->composite.family)
+        return cs_projector_read(&source, out, NULL, err);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch encoder;
+    const enum cs_status status = read_joined(dir, NULL, arena, out, &encoder, err);
+    cs_arena_free(arena);
+    return status;
 }
