@@ -29,7 +29,7 @@ _cornstarch_console() {
     "wait "*) list="--json --socket --help" ;;
     "nodes "*) list="--json --socket --help" ;;
     "gpus "*) list="--json --socket --help" ;;
-    "export "*) list="--dtype --json --socket --help" ;;
+    "export "*) list="--dtype --verify --json --socket --help" ;;
     "inspect "*) list="--sample --json --socket --help" ;;
     "lua "*) list="--execute --meta --manual --devices --memory --instructions --time --json --socket --help" ;;
     "dump "*) list="--replay --script --view --devices --size --glyphs --keys --json --socket --help" ;;

@@ -307,7 +307,7 @@ static void make_step(struct fixture *f)
 static void run_step(struct fixture *f, int64_t number, struct cs_step_result *result)
 {
     struct cs_err err = {0};
-    const float *const patches[1][CS_MAX_ENCODERS] = {{f->patches}};
+    const float *const patches[CS_TEST_SLOTS][CS_MAX_ENCODERS] = {{f->patches}};
     f->step.manifest.step = number;
     need(cs_trainer_step(f->trainer, &f->step.manifest, f->step.slot, patches, result, &err), &err);
 }

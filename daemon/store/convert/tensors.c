@@ -281,7 +281,8 @@ enum cs_status cs_convert_part(struct cs_conversion *c, enum cs_module_kind kind
     const int room = c->n_out + n + cs_hfdir_count(p->dir) + 1;
     if (room > c->room) {
         struct cs_st_out *more = CS_NEW_ARRAY(c->arena, struct cs_st_out, 2 * room);
-        memcpy(more, c->out, (size_t)c->n_out * sizeof *more);
+        if (c->n_out > 0)
+            memcpy(more, c->out, (size_t)c->n_out * sizeof *more);
         c->out = more;
         c->room = 2 * room;
     }

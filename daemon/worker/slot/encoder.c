@@ -1,10 +1,10 @@
 /* Prepares what an encoder's layers need of a slot: the order of its rows, which of them see each
  * other, where their pixels and positions are, and the lists that operators walk both ways. */
-#include "worker/slot/encoder.h"
-
 #include <string.h>
 
 #include "worker/slot/fills.h"
+#include "worker/slot/item.h"
+#include "worker/slot/row_mix.h"
 
 struct maker {
     struct cs_input *in;
@@ -24,33 +24,6 @@ static void *take(const struct maker *m, size_t n, size_t size)
 static int32_t *ints(const struct maker *m, int64_t n)
 {
     return take(m, (size_t)n, sizeof(int32_t));
-}
-
-void cs_input_item_grid(const struct cs_arch *encoder, const struct cs_item *item, int32_t grid[3])
-{
-    if (encoder->front.position == CS_POSITION_ROW && encoder->front.stem == CS_STEM_PATCHES)
-        cs_front_fixed_grid(encoder, grid); /* its pictures have one size */
-    else
-        memcpy(grid, item->shape.grid, 3 * sizeof *grid);
-}
-
-/* Pixels of one picture. */
-static void picture_size(const struct cs_arch *a, const int32_t grid[3], int32_t *height,
-                         int32_t *width)
-{
-    const bool is_fixed = a->front.position == CS_POSITION_ROW && a->image_size > 0;
-    *height = is_fixed ? a->image_size : grid[1] * a->patch_size;
-    *width = is_fixed ? a->image_size : grid[2] * a->patch_size;
-}
-
-int64_t cs_input_item_bytes(const struct cs_arch *encoder, const int32_t grid[3])
-{
-    const struct cs_arch *a = encoder;
-    int32_t height, width;
-    if (a->front.stem == CS_STEM_FRAMES)
-        return (int64_t)grid[0] * a->channels * (int64_t)sizeof(float);
-    picture_size(a, grid, &height, &width);
-    return (int64_t)height * width * a->channels * grid[0] * a->front.patch_frames;
 }
 
 /* frames of its data */
@@ -156,7 +129,7 @@ static int64_t picture(const struct cs_arch *a, const struct cs_item *item, cons
                        int32_t *line, int32_t *frame)
 {
     int32_t height, width;
-    picture_size(a, grid, &height, &width);
+    cs_input_picture_size(a, grid, &height, &width);
     *line = width * a->channels;
     const int64_t bytes = (int64_t)height * *line;
     const bool has_all = item->shape.bytes == cs_input_item_bytes(a, grid);

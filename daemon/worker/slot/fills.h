@@ -4,9 +4,6 @@
 
 #include "worker/slot/slot.h"
 
-/* The list that goes the other way: for each of n_from rows, who takes it, in rising order. */
-struct cs_row_mix cs_row_mix_back(struct cs_scratch *memory, const struct cs_row_mix *mix,
-                                  int32_t n_from);
 /* fill and item_of of the encoder, and the lists of its rows where its budget has sources. */
 void cs_input_prepare_fills(struct cs_input *in, int32_t encoder);
 

@@ -1,6 +1,6 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
 #include "core/data/axes.h"
-#include "worker/slot/encoder.h"
+#include "worker/slot/item.h"
 
 #include <string.h>
 
