@@ -95,7 +95,8 @@ static enum cs_status open_set(struct feeder *f, struct set *set, const struct c
                                const char *name, struct cs_err *err)
 {
     const struct cs_feeder_config *c = f->config;
-    const struct cs_source_options options = {.budget = c->budget, .cache_bytes = c->cache_bytes};
+    const struct cs_source_options options = {
+        .budget = c->budget, .cache_bytes = c->cache_bytes, .has_disk_cache = true};
     char path[CS_PATH_CAP];
 
     set->feeder = f;

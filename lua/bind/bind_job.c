@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/units.h"
 #include "core/plan/make/planner.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
@@ -26,6 +27,7 @@ static const struct cs_arg llava_args[] = {
     {"weight", CS_ARG_NUMBER, false, NULL, 0, 1e9, 0, "samples of all sources are drawn alike", "share of the first source beside those of mix"},
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "channel of samples that name none"},
     {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none chatml", "chat template: a built-in name or typed segments"},
+    {"cache", CS_ARG_TABLE, false, NULL, 0, 0, 0, "none", "where decoded and resized media are kept for later epochs and other jobs: { dir = \"DIR\", size = \"20 GB\" }"},
     {"on_bad_sample", CS_ARG_STRING, false, "skip|fail", 0, 0, 0, "\"skip\"", "what a broken sample does"},
     {"max_bad_fraction", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0.01", "share of broken samples that ends the job"},
     {"shuffle_images", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "a control: give every sample another sample's picture"},
@@ -153,6 +155,42 @@ static void set_mix(lua_State *L, const struct cs_lua_function *f, json_t *objec
     json_object_set(object, "mix", list);
 }
 
+/* A folder that need not exist yet: relative to where the console runs. */
+static json_t *from_here(lua_State *L, const char *what, const char *dir)
+{
+    char here[PATH_MAX];
+    if (dir[0] == '\0' || dir[0] == '/')
+        return json_string(dir);
+    if (!getcwd(here, sizeof(here)))
+        cs_lua_error(L, "%s: the current directory is gone", what);
+    return json_sprintf("%s/%s", here, dir);
+}
+
+/* { dir = "DIR", size = "20 GB" or bytes } */
+static void set_cache(lua_State *L, const struct cs_lua_function *f, json_t *object)
+{
+    const json_t *cache = cs_lua_args_json(L, "cache", f), *size = json_object_get(cache, "size"),
+                 *value;
+    const char *dir = json_string_value(json_object_get(cache, "dir")), *key;
+    uint64_t bytes = 0;
+    if (!cache)
+        return;
+    json_object_foreach((json_t *)(uintptr_t)cache, key,
+                        value) if (strcmp(key, "dir") != 0 && strcmp(key, "size") != 0)
+        cs_lua_error(L, "%s: cache.%s: unknown key; there are dir and size", f->name, key);
+    if (!dir || dir[0] == '\0')
+        cs_lua_error(L, "%s: cache.dir: the folder is missing", f->name);
+    json_object_set_new(object, "cache_dir", from_here(L, f->name, dir));
+    if (json_is_integer(size))
+        bytes = (uint64_t)json_integer_value(size);
+    else if (size && (!json_is_string(size) || !cs_bytes_parse(json_string_value(size), &bytes)))
+        cs_lua_error(L, "%s: cache.size: a size such as \"20 GB\" expected", f->name);
+    if (size && (bytes < CS_SPEC_CACHE_LEAST || bytes > CS_SPEC_CACHE_MOST))
+        cs_lua_error(L, "%s: cache.size: must lie between 1 MB and 1000 TB", f->name);
+    if (size)
+        json_object_set_new(object, "cache_bytes", json_integer((json_int_t)bytes));
+}
+
 static int call_llava(lua_State *L)
 {
     const struct cs_lua_function *f = &functions[F_LLAVA];
@@ -164,6 +202,7 @@ static int call_llava(lua_State *L)
     set_path(L, f, "json", value->json);
     set_path(L, f, "images", value->json);
     set_mix(L, f, value->json);
+    set_cache(L, f, value->json);
     json_t *chat = cs_lua_args_json(L, "template", f);
     if (chat)
         json_object_set(value->json, "template", chat);
@@ -228,15 +267,11 @@ static int fill_eval(lua_State *L)
 static int fill_checkpoint(lua_State *L)
 {
     json_t *checkpoint = lua_touserdata(L, 2);
-    char here[PATH_MAX];
     cs_lua_args_check(L, &checkpoint_function);
     cs_lua_args_copy(L, &checkpoint_function, checkpoint);
     const char *dir = cs_lua_args_string(L, "dir", "");
-    if (dir[0] && dir[0] != '/') { /* it need not exist yet: relative to where the console runs */
-        if (!getcwd(here, sizeof(here)))
-            return cs_lua_error(L, "cs.job: checkpoint: the current directory is gone");
-        json_object_set_new(checkpoint, "dir", json_sprintf("%s/%s", here, dir));
-    }
+    if (dir[0])
+        json_object_set_new(checkpoint, "dir", from_here(L, "cs.job: checkpoint", dir));
     return 0;
 }
 

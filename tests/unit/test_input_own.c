@@ -406,6 +406,26 @@ static void hostile_templates_end(void **state)
     close_world(&w);
 }
 
+static void an_exception_without_words_is_told(void **state)
+{
+    static const char text[] = "{{ raise_exception('') }}";
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root = chat_tokenizer_json();
+    char *json = json_dumps(root, JSON_COMPACT);
+    struct cs_tokenizer *tok = NULL;
+    struct cs_template chat;
+    struct cs_err err = {0};
+
+    (void)state;
+    assert_int_equal(cs_tokenizer_parse(json, strlen(json), "t", &tok, &err), CS_OK);
+    assert_int_not_equal(cs_template_of_jinja(text, strlen(text), tok, arena, &chat, &err), CS_OK);
+    assert_non_null(strstr(err.text, "it raises an exception"));
+    cs_tokenizer_close(tok);
+    free(json);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +436,7 @@ int main(void)
         cmocka_unit_test(files_have_an_order_and_the_job_comes_first),
         cmocka_unit_test(what_trains_is_what_the_model_writes),
         cmocka_unit_test(hostile_templates_end),
+        cmocka_unit_test(an_exception_without_words_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,8 @@ struct world {
     struct cs_dataset *set;
     struct cs_reader reader;
     struct cs_sizes *sizes;
-    struct cs_cache *cache;
+    struct cs_reader_caches caches;
+    char *cache_dir;
     struct cs_record *record;
     struct cs_err err;
 };
@@ -56,7 +57,9 @@ static void open_world(struct world *w, const struct cs_arch *arch, const char *
     w->spec.video = video != NULL ? json_loads(video, 0, NULL) : NULL;
     w->module = (struct cs_module){.name = "it.encoder", .arch = *arch, .spec = &w->spec};
     w->sizes = cs_sizes_new();
-    w->cache = cs_cache_new(1 << 22);
+    w->caches.memory = cs_cache_new(1 << 22);
+    w->cache_dir = tmpdir_new();
+    need(cs_disk_cache_open(w->cache_dir, 1 << 24, &w->caches.disk, &w->err), &w->err);
     tmpdir_write(path, sample, strlen(sample));
     need(cs_record_keys_new(&encoder, 1, w->arena, &w->keys, &w->err), &w->err);
     need(cs_dataset_open(path, &options, w->keys, &w->set, &w->err), &w->err);
@@ -69,13 +72,15 @@ static void close_world(struct world *w)
     cs_record_free(w->record);
     cs_dataset_close(w->set);
     cs_sizes_free(w->sizes);
-    cs_cache_free(w->cache);
+    cs_cache_free(w->caches.memory);
+    cs_disk_cache_close(w->caches.disk);
+    tmpdir_free(w->cache_dir);
     json_decref((json_t *)(uintptr_t)w->spec.processor);
     json_decref((json_t *)(uintptr_t)w->spec.video);
     cs_arena_free(w->arena);
 }
 
-/* The i-th file of the sample, laid out and loaded twice: the second time it comes from the cache. */
+/* The i-th file of the sample, laid out and loaded three times: again from memory, and from disk. */
 static uint8_t *load_file(struct world *w, int32_t i, struct cs_sample_media *media)
 {
     bool is_saturated = false;
@@ -84,11 +89,22 @@ static uint8_t *load_file(struct world *w, int32_t i, struct cs_sample_media *me
     need(cs_reader_lay_out(&w->reader, w->set, w->sizes, 1, w->arena, media, &w->err), &w->err);
     const size_t n = cs_reader_bytes(&media->layout);
     uint8_t *data = malloc(n + 1), *again = malloc(n + 1);
-    need(cs_reader_load(&w->reader, w->set, w->cache, media, data, &is_saturated, &w->err),
+    need(cs_reader_load(&w->reader, w->set, &w->caches, media, data, &is_saturated, &w->err),
          &w->err);
-    need(cs_reader_load(&w->reader, w->set, w->cache, media, again, &is_saturated, &w->err),
+    need(cs_reader_load(&w->reader, w->set, &w->caches, media, again, &is_saturated, &w->err),
          &w->err);
     assert_memory_equal(data, again, n);
+    struct cs_reader_caches empty = {.memory = cs_cache_new(0), .disk = w->caches.disk};
+    struct cs_disk_cache_use before, after;
+    cs_disk_cache_use(w->caches.disk, &before);
+    memset(again, 0, n);
+    need(cs_reader_load(&w->reader, w->set, &empty, media, again, &is_saturated, &w->err), &w->err);
+    cs_disk_cache_use(w->caches.disk, &after);
+    const bool is_list = media->file->frames != NULL || strchr(media->file->name, '.') == NULL;
+    assert_int_equal(after.n_found - before.n_found,
+                     is_list ? 0 : 1); /* lists and folders are made anew */
+    assert_memory_equal(data, again, n);
+    cs_cache_free(empty.memory);
     free(again);
     return data;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 
 enum { SHOWN_LONGEST = 3 };
@@ -73,6 +74,20 @@ static json_t *reasons_of(const struct cs_check *check)
     return reasons;
 }
 
+static json_t *cache_of(const struct cs_source *source)
+{
+    struct cs_disk_cache_use use;
+    json_t *o = NULL;
+    if (!cs_source_disk_cache(source, &use))
+        return json_null();
+    o = json_object();
+    cs_msg_set_int(o, "found", (int64_t)use.n_found);
+    cs_msg_set_int(o, "added", (int64_t)use.n_kept);
+    cs_msg_set_int(o, "bytes", (int64_t)use.bytes);
+    cs_msg_set_int(o, "max_bytes", (int64_t)use.max_bytes);
+    return o;
+}
+
 json_t *cs_check_report(const char *use, const struct cs_source *source,
                         const struct cs_check *check)
 {
@@ -92,6 +107,7 @@ json_t *cs_check_report(const char *use, const struct cs_source *source,
     cs_msg_set_int(o, "longest", check->longest_rows);
     cs_msg_set_int(o, "saturated_pictures", check->n_saturated);
     cs_msg_set_int(o, "cut_sounds", check->n_cut);
+    cs_msg_set(o, "cache", cache_of(source));
     cs_msg_set(o, "unknown_keys", unknown_of(&check->findings));
     cs_msg_set(o, "reasons", reasons_of(check));
     return o;
@@ -189,11 +205,24 @@ static void print_reasons(struct cs_buf *text, const struct cs_check *check)
     }
 }
 
+static void print_cache(struct cs_buf *text, const struct cs_source *source)
+{
+    struct cs_disk_cache_use use;
+    char bytes[CS_UNITS_CAP], most[CS_UNITS_CAP];
+    if (!cs_source_disk_cache(source, &use))
+        return;
+    cs_bytes_print(bytes, sizeof bytes, use.bytes);
+    cs_bytes_print(most, sizeof most, use.max_bytes);
+    cs_buf_addf(text, "  cache    %llu files found in it, %llu added; it holds %s of %s\n",
+                (unsigned long long)use.n_found, (unsigned long long)use.n_kept, bytes, most);
+}
+
 void cs_check_text(const char *use, const struct cs_source *source, int32_t seq_tokens,
                    const struct cs_check *check, struct cs_buf *out)
 {
     cs_buf_addf(out, "%s %s\n", use, cs_source_path(source));
     print_numbers(out, check, cs_source_keys(source), seq_tokens);
+    print_cache(out, source);
     print_unknown(out, &check->findings);
     print_reasons(out, check);
 }

@@ -26,7 +26,8 @@ enum cs_status cs_job_data_source(struct cs_job_data *d, bool is_eval, struct cs
 {
     cs_source_close(d->source);
     d->source = NULL;
-    const struct cs_source_options options = {.budget = d->has_budget ? &d->budget : NULL};
+    const struct cs_source_options options = {.budget = d->has_budget ? &d->budget : NULL,
+                                              .has_disk_cache = true};
     return cs_source_open(d->spec, d->graph, is_eval ? &d->spec->eval_data : &d->spec->data,
                           &options, &d->source, err);
 }

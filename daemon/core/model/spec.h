@@ -38,6 +38,10 @@
 
 enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 1024 };
 
+/* bytes of a cache of decoded media */
+#define CS_SPEC_CACHE_LEAST INT64_C(1000000)
+#define CS_SPEC_CACHE_MOST  INT64_C(1000000000000000)
+
 /* samples of a step: what 256 slots of 1024 samples hold */
 enum { CS_SPEC_MAX_BATCH = 262144 };
 
@@ -105,6 +109,8 @@ struct cs_spec_data {
     const char *name;  /* channel of the first */
     double weight;     /* of the first, 0: none is said */
     double max_bad_fraction;
+    const char *cache_dir; /* of decoded media, "": none */
+    int64_t cache_bytes;
     bool shuffle_images; /* a control: pictures permuted between samples */
     bool follows_links;  /* symbolic links may lead out of the folder of the pictures */
 };

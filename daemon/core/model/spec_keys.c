@@ -137,6 +137,8 @@ static const struct cs_spec_key keys[] = {
     NUMBER("data", "weight", 0, 1e9, "0", D(weight), "share of the first source in a mixture, beside the weights of mix; 0: samples of all sources are drawn alike"),
     TEXT("data", "name", 64, "", D(name), "channel of samples that name none"),
     FREE("data", "template", "null", D(template_), "chat template; without a name in it the tokenizer's own, where it has none chatml"),
+    LABEL(PATH, "data", "cache_dir", "", D(cache_dir), "folder where decoded and resized media are kept for later epochs and other jobs; empty: nowhere"),
+    LABEL(INT64, "data", "cache_bytes", CS_SPEC_CACHE_LEAST, CS_SPEC_CACHE_MOST, "10000000000", D(cache_bytes), "of all its files together; what was not read for longest goes"),
     WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),
     NUMBER("data", "max_bad_fraction", 0, 1, "0.01", D(max_bad_fraction), "more bad samples than this end the job"),
     KEY("data", "shuffle_images", BOOL, 0, 1, NULL, "false", NULL, D(shuffle_images), BOOL, "a control: pictures permuted between samples"),

@@ -2,6 +2,7 @@
 #include "input/data/media_file.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/hash.h"
@@ -38,6 +39,28 @@ enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_m
         return cs_dataset_resolve(set, file, out, err);
     cs_xxh3_128_hex(file->bytes, file->n_bytes, hash);
     return cs_path(out, err, "xxh3:%s", hash);
+}
+
+enum cs_status cs_media_file_stamp(const struct cs_dataset *set, const struct cs_media_file *file,
+                                   char out[CS_PATH_CAP], struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    struct stat st;
+
+    out[0] = '\0';
+    if (file->frames != NULL)
+        return CS_OK;
+    if (file->bytes != NULL)
+        return cs_media_file_key(set, file, out, err);
+    if (file->pack == NULL)
+        CS_TRY(cs_dataset_resolve(set, file, path, err));
+    if (stat(file->pack != NULL ? file->pack : path, &st) == -1 || !S_ISREG(st.st_mode))
+        return CS_OK;
+    return cs_path(out, err, "%s#%llu+%llu:%llu:%llu:%lld.%09ld",
+                   file->pack != NULL ? file->pack : path, (unsigned long long)file->offset,
+                   (unsigned long long)file->n_bytes, (unsigned long long)st.st_ino,
+                   (unsigned long long)st.st_size, (long long)st.st_ctim.tv_sec,
+                   st.st_ctim.tv_nsec);
 }
 
 static enum cs_status read_part(const struct cs_media_file *file, struct cs_media_bytes *out,

@@ -16,6 +16,10 @@ struct cs_media_bytes {
  * it by. CS_NOT_FOUND and CS_REFUSED as of cs_dataset_resolve. */
 enum cs_status cs_media_file_key(const struct cs_dataset *set, const struct cs_media_file *file,
                                  char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
+/* What tells its bytes apart also later and from other files: place, size and when it was changed last, or the hash
+ * of bytes in memory. "": not known, of a list or folder of frames. */
+enum cs_status cs_media_file_stamp(const struct cs_dataset *set, const struct cs_media_file *file,
+                                   char out[CS_PATH_CAP], struct cs_err *err) CS_NODISCARD;
 /* At most CS_IMAGE_MAX_FILE_BYTES, else CS_LIMIT. */
 enum cs_status cs_media_bytes_read(const struct cs_dataset *set, const struct cs_media_file *file,
                                    struct cs_media_bytes *out, struct cs_err *err) CS_NODISCARD;

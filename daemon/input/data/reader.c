@@ -3,23 +3,45 @@
 #include "input/data/reader.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
+#include "core/base/hash.h"
 #include "input/data/reader_kinds.h"
 #include "input/media/pixels.h"
 
-enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, struct cs_reader *out,
-                              struct cs_err *err)
+/* Processors as they are written, and what of the encoder they are made for. CODE changes when pixels or features
+ * come out otherwise than before. */
+static void name_settings(const struct cs_module *module, struct cs_reader *out)
+{
+    enum { CODE = 1 };
+
+    const json_t *const documents[] = {module->spec->processor, module->spec->video};
+    const struct cs_media_encoder *e = &out->encoder;
+    struct cs_buf all = {0};
+
+    cs_buf_addf(&all, "%d %s %d %d %d %d %d %d %d %d %d %d", CODE, e->family, e->side, e->patch,
+                e->merge, e->frames, e->extra_rows, e->channels, e->side_tokens,
+                e->tokens_per_second, e->mosaic_tiles, (int)out->kind);
+    for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++) {
+        char *text = documents[i] != NULL
+                         ? json_dumps(documents[i], JSON_SORT_KEYS | JSON_ENCODE_ANY)
+                         : NULL;
+        cs_buf_addf(&all, "\n%s", text != NULL ? text : "");
+        free(text);
+    }
+    cs_xxh3_128_hex(cs_buf_str(&all), all.len, out->settings);
+    cs_buf_free(&all);
+}
+
+static enum cs_status open_kind(const struct cs_module *module, struct cs_reader *out,
+                                struct cs_err *err)
 {
     const json_t *config = module->spec->processor;
     enum cs_status status = CS_OK;
 
-    *out = (struct cs_reader){
-        .name = module->name, .index = index, .encoder = cs_media_encoder_of(&module->arch)};
-    if (cs_sound_family_find(module->arch.family, &out->family)) {
-        status = cs_reader_open_sound(module, out, err);
-        return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
-    }
+    if (cs_sound_family_find(module->arch.family, &out->family))
+        return cs_reader_open_sound(module, out, err);
     if (json_is_object(config))
         status = cs_processor_read(config, &out->processor, err);
     else
@@ -27,8 +49,16 @@ enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, str
     if (status == CS_OK)
         status = cs_media_bounds_of(&out->processor, &out->encoder, &out->bounds, err);
     out->is_blind = cs_media_ignores_size(&out->processor);
-    if (status == CS_OK)
-        status = cs_reader_open_video(module, out, err);
+    return status == CS_OK ? cs_reader_open_video(module, out, err) : status;
+}
+
+enum cs_status cs_reader_open(const struct cs_module *module, int32_t index, struct cs_reader *out,
+                              struct cs_err *err)
+{
+    *out = (struct cs_reader){
+        .name = module->name, .index = index, .encoder = cs_media_encoder_of(&module->arch)};
+    const enum cs_status status = open_kind(module, out, err);
+    name_settings(module, out);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "module %s", module->name);
 }
 
@@ -135,45 +165,68 @@ static uint64_t key_of(const struct cs_reader *r, const struct cs_media_layout *
                                 s->top,         s->fill[0], s->fill[1], s->fill[2]};
         key = XXH3_64bits_withSeed(step, sizeof step, key);
     }
-    for (int32_t i = 0; i < layout->n_items; i++)
-        key = XXH3_64bits_withSeed(&layout->items[i].picture, sizeof(int32_t), key);
+    for (int32_t i = 0; i < layout->n_items; i++) {
+        const struct cs_media_item *item = &layout->items[i];
+        const int32_t shape[] = {item->picture, item->shape.grid[0], item->shape.grid[1],
+                                 item->shape.grid[2], item->shape.bytes};
+        key = XXH3_64bits_withSeed(shape, sizeof shape, key);
+    }
     return key;
 }
 
-enum cs_status cs_reader_load(const struct cs_reader *r, const struct cs_dataset *set,
-                              struct cs_cache *cache, const struct cs_sample_media *media,
-                              uint8_t *data, bool *is_saturated, struct cs_err *err)
+static enum cs_status load_picture(const struct cs_reader *r, const struct cs_dataset *set,
+                                   const struct cs_sample_media *media, const char *key,
+                                   uint8_t *data, bool *is_saturated, struct cs_err *err)
 {
     const struct cs_media_layout *layout = &media->layout;
-    const size_t n = cs_reader_bytes(layout);
-    const uint64_t how = key_of(r, layout);
-    char key[CS_PATH_CAP];
     struct cs_image image = {0};
-    enum cs_status status = CS_OK;
-
-    *is_saturated = false;
-    CS_TRY(cs_media_file_key(set, media->file, key, err));
-    if (cs_cache_get(cache, how, key, data, n))
-        return CS_OK;
-    if (r->kind == CS_ITEM_SOUND || media->file->is_video) {
-        status = r->kind == CS_ITEM_SOUND ? cs_reader_load_sound(r, set, media, data, err)
-                                          : cs_reader_load_video(r, set, media, data, err);
-        if (status == CS_OK)
-            cs_cache_put(cache, how, key, data, n);
-        return status;
-    }
     uint8_t **item = calloc((size_t)layout->n_items + 1, sizeof *item);
+
     if (item == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d items of a file", layout->n_items);
     for (int32_t i = 0; i < layout->n_items; i++)
         item[i] = i == 0 ? data : item[i - 1] + layout->items[i - 1].shape.bytes;
-    status = decode(set, media->file, key, &image, err);
+    enum cs_status status = decode(set, media->file, key, &image, err);
     *is_saturated = status == CS_OK && image.is_saturated;
     if (status == CS_OK)
         status = make(r, media, &image, item, err);
     cs_image_free(&image);
     free(item);
-    if (status == CS_OK)
-        cs_cache_put(cache, how, key, data, n);
     return status;
+}
+
+static enum cs_status load(const struct cs_reader *r, const struct cs_dataset *set,
+                           const struct cs_sample_media *media, const char *key, uint8_t *data,
+                           bool *is_saturated, struct cs_err *err)
+{
+    if (r->kind == CS_ITEM_SOUND)
+        return cs_reader_load_sound(r, set, media, data, err);
+    if (media->file->is_video)
+        return cs_reader_load_video(r, set, media, data, err);
+    return load_picture(r, set, media, key, data, is_saturated, err);
+}
+
+enum cs_status cs_reader_load(const struct cs_reader *r, const struct cs_dataset *set,
+                              const struct cs_reader_caches *caches,
+                              const struct cs_sample_media *media, uint8_t *data,
+                              bool *is_saturated, struct cs_err *err)
+{
+    const size_t n = cs_reader_bytes(&media->layout);
+    const uint64_t how = key_of(r, &media->layout);
+    char key[CS_PATH_CAP], stamp[CS_PATH_CAP] = "", entry[CS_DISK_KEY];
+
+    *is_saturated = false;
+    CS_TRY(cs_media_file_key(set, media->file, key, err));
+    if (cs_cache_get(caches->memory, how, key, data, n))
+        return CS_OK;
+    if (caches->disk != NULL)
+        CS_TRY(cs_media_file_stamp(set, media->file, stamp, err));
+    cs_disk_cache_key(stamp, strlen(stamp), r->settings, how, entry);
+    if (stamp[0] == '\0' || !cs_disk_cache_get(caches->disk, entry, data, n)) {
+        CS_TRY(load(r, set, media, key, data, is_saturated, err));
+        if (stamp[0] != '\0' && !*is_saturated)
+            cs_disk_cache_put(caches->disk, entry, data, n);
+    }
+    cs_cache_put(caches->memory, how, key, data, n);
+    return CS_OK;
 }

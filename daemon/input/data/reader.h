@@ -8,12 +8,21 @@
 #include "input/data/media_file.h"
 #include "input/data/sizes.h"
 #include "input/media/cache.h"
+#include "input/media/disk_cache.h"
 #include "input/media/sound/features.h"
 #include "input/media/video/video_layout.h"
 
+/* Where what files become is kept. */
+struct cs_reader_caches {
+    struct cs_cache *memory;
+    struct cs_disk_cache *disk; /* NULL: none */
+};
+
 struct cs_reader {
     const char *name; /* of the module */
-    int32_t index;    /* of the encoder */
+    char settings
+        [CS_DISK_KEY]; /* hash of all that decides what becomes of a file, but for how it is cut */
+    int32_t index;     /* of the encoder */
     enum cs_item_kind
         kind; /* CS_ITEM_SOUND: of sounds; else of pictures, and videos if has_video */
     struct cs_sound_processor sound;
@@ -38,9 +47,10 @@ enum cs_status cs_reader_lay_out(const struct cs_reader *reader, const struct cs
 /* Bytes of all items of a file together. */
 size_t cs_reader_bytes(const struct cs_media_layout *layout);
 /* data: (cs_reader_bytes) those of its items one behind the other. *is_saturated: a picture of 16-bit
- * gray was decoded (not taken from the cache). */
+ * gray was decoded (not taken from a cache). */
 enum cs_status cs_reader_load(const struct cs_reader *reader, const struct cs_dataset *set,
-                              struct cs_cache *cache, const struct cs_sample_media *media,
-                              uint8_t *data, bool *is_saturated, struct cs_err *err) CS_NODISCARD;
+                              const struct cs_reader_caches *caches,
+                              const struct cs_sample_media *media, uint8_t *data,
+                              bool *is_saturated, struct cs_err *err) CS_NODISCARD;
 
 #endif

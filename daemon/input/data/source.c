@@ -23,7 +23,7 @@ struct cs_source {
     struct cs_sample_rules rules;
     struct cs_reader reader[CS_MAX_ENCODERS];
     struct cs_sizes *sizes;
-    struct cs_cache *cache;
+    struct cs_reader_caches caches;
     int32_t n_encoders;
     uint64_t seed;
     bool is_shuffled;
@@ -111,7 +111,10 @@ static enum cs_status open_all(struct cs_source *s, const struct cs_spec *spec,
     s->rules.limit = budget;
     s->seed = spec->seed;
     s->is_shuffled = data->shuffle_images;
-    return cs_dataset_open(data->json, &set, s->keys, &s->set, err);
+    CS_TRY(cs_dataset_open(data->json, &set, s->keys, &s->set, err));
+    if (!options->has_disk_cache || data->cache_dir[0] == '\0')
+        return CS_OK;
+    return cs_disk_cache_open(data->cache_dir, (uint64_t)data->cache_bytes, &s->caches.disk, err);
 }
 
 enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -126,7 +129,7 @@ enum cs_status cs_source_open(const struct cs_spec *spec, const struct cs_graph 
     if (s == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to open %s", data->json);
     s->arena = cs_arena_new(0);
-    s->cache = cs_cache_new(options->cache_bytes);
+    s->caches.memory = cs_cache_new(options->cache_bytes);
     s->sizes = cs_sizes_new();
     status = s->sizes == NULL ? cs_fail(err, CS_NO_MEMORY, "no memory to open %s", data->json)
                               : open_all(s, spec, graph, data, options, err);
@@ -144,7 +147,8 @@ void cs_source_close(struct cs_source *s)
         return;
     cs_dataset_close(s->set);
     cs_tokenizer_close(s->tok);
-    cs_cache_free(s->cache);
+    cs_cache_free(s->caches.memory);
+    cs_disk_cache_close(s->caches.disk);
     cs_sizes_free(s->sizes);
     cs_arena_free(s->arena);
     free(s);
@@ -197,6 +201,14 @@ enum cs_status cs_source_record(const struct cs_source *s, uint64_t index, struc
     return cs_dataset_read(s->set, index, NULL, out, err);
 }
 
+bool cs_source_disk_cache(const struct cs_source *s, struct cs_disk_cache_use *out)
+{
+    if (s->caches.disk == NULL)
+        return false;
+    cs_disk_cache_use(s->caches.disk, out);
+    return true;
+}
+
 /* The control: the pictures of another sample, where it has some. */
 static void swap_files(const struct cs_source *s, struct cs_record *record)
 {
@@ -221,7 +233,8 @@ static enum cs_status load_file(struct cs_source *s, const struct cs_sample_medi
     *data = malloc(n + 1);
     if (*data == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a picture of %zu bytes", n);
-    CS_TRY(cs_reader_load(&s->reader[m->encoder], s->set, s->cache, m, *data, &is_saturated, err));
+    CS_TRY(
+        cs_reader_load(&s->reader[m->encoder], s->set, &s->caches, m, *data, &is_saturated, err));
     *n_saturated += is_saturated;
     return CS_OK;
 }

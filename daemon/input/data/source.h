@@ -9,6 +9,7 @@
 #include "core/model/graph.h"
 #include "input/data/dataset.h"
 #include "input/data/sample.h"
+#include "input/media/disk_cache.h"
 #include "input/media/processor.h"
 
 struct cs_source;
@@ -25,6 +26,7 @@ struct cs_source_options {
     const struct cs_slot_budget *budget; /* refuse samples that no slot holds; NULL: only
                                             spec->seq_tokens counts */
     size_t cache_bytes;                  /* for resized pictures, 0: none */
+    bool has_disk_cache;                 /* use that of the data, where it names one */
     uint64_t max_items;                  /* look at so many samples only, 0: all */
 };
 
@@ -46,6 +48,8 @@ const struct cs_record_keys *cs_source_keys(const struct cs_source *source);
 const struct cs_template *cs_source_template(const struct cs_source *source);
 const struct cs_tokenizer *cs_source_tokenizer(const struct cs_source *source);
 const char *cs_source_tokenizer_dir(const struct cs_source *source);
+/* What the cache on disk was good for so far; false: there is none. */
+bool cs_source_disk_cache(const struct cs_source *source, struct cs_disk_cache_use *out);
 /* The record alone: nothing rendered, no file opened. */
 enum cs_status cs_source_record(const struct cs_source *source, uint64_t index,
                                 struct cs_record **out, struct cs_err *err) CS_NODISCARD;

@@ -66,7 +66,8 @@ enum cs_status jn_function(const char *name, const json_t *args, const json_t *n
 
     *out = NULL;
     if (strcmp(name, "raise_exception") == 0)
-        return cs_fail(err, CS_INVALID, "%.200s", text != NULL ? text : "it raises an exception");
+        return cs_fail(err, CS_INVALID, "%.200s",
+                       text != NULL && text[0] != '\0' ? text : "it raises an exception");
     if (strcmp(name, "namespace") == 0 || strcmp(name, "dict") == 0) {
         *out = json_copy((json_t *)(uintptr_t)named);
         return CS_OK;
