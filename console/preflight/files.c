@@ -71,6 +71,10 @@ enum cs_status cs_preflight_files(const struct cs_preflight_made *made, struct c
     const struct cs_spec *spec = made->spec;
     const struct cs_graph *graph = made->graph;
     char state[CS_PATH_CAP];
+    if (spec->data.cache_dir[0])
+        CS_TRY(cs_preflight_destination("data.cache_dir", spec->data.cache_dir, err));
+    if (spec->has_eval && spec->eval_data.cache_dir[0])
+        CS_TRY(cs_preflight_destination("eval.data.cache_dir", spec->eval_data.cache_dir, err));
     for (int32_t m = 0; m < graph->n_modules && m < spec->n_modules; m++)
         CS_TRY(check_weights(&spec->module[m], &graph->modules[m], err));
     if (spec->checkpoint_dir[0]) {

@@ -388,6 +388,19 @@ static void report_spread(const struct feeder *f)
     cs_buf_free(&line);
 }
 
+/* The line in the feeder's log that says what the cache on disk was worth. */
+static void report_cache(const struct set *set)
+{
+    struct cs_disk_cache_use use;
+    struct cs_buf line = {0};
+
+    if (set->source == NULL || !cs_source_disk_cache(set->source, &use))
+        return;
+    cs_disk_cache_text(&use, &line);
+    fprintf(stderr, "cache of decoded media: %s\n", cs_buf_str(&line));
+    cs_buf_free(&line);
+}
+
 enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_err *err)
 {
     struct feeder *f = calloc(1, sizeof *f);
@@ -410,6 +423,7 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
     for (int i = 0; i < f->n_in_batch; i++)
         cs_load_free(&f->batch[i]);
     report_spread(f);
+    report_cache(&f->train);
     cs_step_spread_free(f->spread);
     cs_stream_close(f->stream);
     close_set(&f->train);

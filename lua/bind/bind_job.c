@@ -30,6 +30,7 @@ static const struct cs_arg llava_args[] = {
     {"cache", CS_ARG_TABLE, false, NULL, 0, 0, 0, "none", "where decoded and resized media are kept for later epochs and other jobs: { dir = \"DIR\", size = \"20 GB\" }"},
     {"on_bad_sample", CS_ARG_STRING, false, "skip|fail", 0, 0, 0, "\"skip\"", "what a broken sample does"},
     {"max_bad_fraction", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0.01", "share of broken samples that ends the job"},
+    {"max_picture_pixels", CS_ARG_INT, false, NULL, 1, CS_SPEC_PIXELS_MOST, 0, "64000000", "a picture of more is a bad sample"},
     {"shuffle_images", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "a control: give every sample another sample's picture"},
 };
 static const struct cs_arg adamw_args[] = {

@@ -180,8 +180,10 @@ function sweep_:json() end
 ---@field weight? number share of the first source beside those of mix (default samples of all sources are drawn alike)
 ---@field name? string channel of samples that name none
 ---@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none chatml)
+---@field cache? table where decoded and resized media are kept for later epochs and other jobs: { dir = "DIR", size = "20 GB" } (default none)
 ---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
 ---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)
+---@field max_picture_pixels? integer a picture of more is a bad sample (default 64000000)
 ---@field shuffle_images? boolean a control: give every sample another sample's picture (default false)
 
 ---@class cs.optim.adamw.Args

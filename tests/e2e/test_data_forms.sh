@@ -66,6 +66,24 @@ if sys.argv[1] == "data/train.json":
 sys.exit(got != json.load(open("want.json")) or got[1] != 48)
 PY
 done
+# what was decoded is kept for the next time, and a file that was changed is decoded again
+job data/train.json | sed 's|images = "data/images"|&, cache = { dir = "cache", size = "10 MB" }|' >job.lua
+for want in "36 12" "48 0" "47 1"; do
+  "$C" data check job.lua --json >check.json || fail "data check with a cache"
+  python3 - $want <<'PY' || fail "the cache has not found and added $want: $(cat check.json)"
+import json, sys
+c = json.load(open("check.json"))["sets"][0]["cache"]
+sys.exit([c["found"], c["added"]] != [int(a) for a in sys.argv[1:]] or not 0 < c["bytes"] <= c["max_bytes"] == 10000000)
+PY
+  [ "$want" = "36 12" ] || python3 - <<'PY'
+import json, os
+s = json.load(open("data/train.json"))[0]["image"]
+os.utime(os.path.join("data/images", s if isinstance(s, str) else s[0]))
+PY
+done
+sed -i 's|"cache"|"job.lua/x"|' job.lua
+"$C" plan job.lua >out 2>&1 && fail "a cache below a file is planned with"
+grep -q "data.cache_dir .*is no directory" out || fail "$(cat out)"
 python3 -c 'import jinja2' 2>/dev/null || { echo "without jinja2 of Python the rest is skipped"; exit 0; }
 job data/train.json >job.lua
 cat >data/llm/chat_template.jinja <<'EOF'

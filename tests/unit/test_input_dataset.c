@@ -116,6 +116,8 @@ static void files_of_another_shape_are_one_error(void **state)
         {BYTES("\xfe\xff\0["),                                       "UTF-16"                       },
         {BYTES("[\0{\0"),                                            "UTF-16"                       },
         {BYTES("\x1f\x8b\x08"),                                      "gzip"                         },
+        {BYTES("\xff\xff\xff\xff\x10\0\0\0"),                        "load_from_disk"               },
+        {BYTES("SQLite format 3\0"),                                 "SQLite"                       },
         {BYTES("PAR1xxxx"),                                          "Parquet"                      },
         {BYTES("[{\"a\":\"\xa8\x5c\"}]"),                            "not UTF-8 at byte 7"          },
     };

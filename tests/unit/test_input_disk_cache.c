@@ -8,14 +8,18 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "input/media/disk_cache.h"
+#include "input/media/disk_room.h"
 #include "support/tmpdir.h"
 
 enum { BYTES = 5000 };
@@ -194,10 +198,69 @@ static void several_processes_keep_the_size_and_the_bytes(void **state)
         assert_int_equal(waitpid(child[c], &how, 0), child[c]);
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
-    assert_true(cs_disk_cache_bytes(cache) <= MAX + (CHILDREN + 1) * (MAX / 16 + BYTES + 24));
+    assert_true(cs_disk_room_bytes(dir) <= MAX + (CHILDREN + 1) * (MAX / 16 + BYTES + 24));
     cs_disk_cache_close(cache);
     cache = open_cache(dir, MAX);
-    assert_true(cs_disk_cache_bytes(cache) <= MAX);
+    assert_true(cs_disk_room_bytes(dir) <= MAX);
+    cs_disk_cache_close(cache);
+    tmpdir_free(dir);
+}
+
+/* A disk without room, as far as this process can tell: files end at LIMIT bytes. */
+static void what_cannot_be_written_whole_is_not_there(void **state)
+{
+    char *dir = tmpdir_new();
+    struct cs_disk_cache *cache = open_cache(dir, 1 << 20);
+    int how = 0;
+    pid_t child = 0;
+
+    (void)state;
+    put(cache, 1);
+    const uint64_t before = cs_disk_room_bytes(dir);
+    child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {BYTES / 2, BYTES / 2};
+        struct cs_disk_cache_use use;
+        unsigned char bytes[BYTES];
+        char key[CS_DISK_KEY];
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) == -1)
+            _exit(1);
+        key_of(2, key);
+        fill(bytes, BYTES, 2);
+        cs_disk_cache_put(cache, key, bytes, BYTES);
+        cs_disk_cache_use(cache, &use);
+        key_of(1, key);
+        _exit(use.n_kept == 1 && cs_disk_cache_get(cache, key, bytes, BYTES) ? 0 : 2);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    assert_int_equal(cs_disk_room_bytes(dir), before); /* nothing is left of the attempt */
+    assert_false(has(cache, 2));
+    assert_true(has(cache, 1));
+    cs_disk_cache_close(cache);
+    tmpdir_free(dir);
+}
+
+/* A file that a killed writer left is not an entry; it goes when it is old. */
+static void what_a_killed_writer_left_goes(void **state)
+{
+    char *dir = tmpdir_new(), path[4096], key[CS_DISK_KEY];
+    struct cs_disk_cache *cache = open_cache(dir, 1 << 20);
+
+    (void)state;
+    key_of(1, key);
+    for (int is_old = 0; is_old < 2; is_old++) {
+        const struct timespec times[2] = {{.tv_sec = is_old ? 1000 : time(NULL)},
+                                          {.tv_sec = is_old ? 1000 : time(NULL)}};
+        snprintf(path, sizeof path, "%s/%.2s/%s.tmp-1-1", dir, key, key);
+        tmpdir_write(path, "half", 4);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        assert_false(has(cache, 1));
+        assert_int_equal(cs_disk_room_bytes(dir), 0);
+        cs_disk_room_clear(dir, 1 << 20);
+        assert_int_equal(access(path, F_OK) == 0, !is_old);
+    }
     cs_disk_cache_close(cache);
     tmpdir_free(dir);
 }
@@ -226,6 +289,8 @@ int main(void)
         cmocka_unit_test(damaged_entries_are_not_there),
         cmocka_unit_test(the_least_recently_read_goes_first),
         cmocka_unit_test(several_processes_keep_the_size_and_the_bytes),
+        cmocka_unit_test(what_cannot_be_written_whole_is_not_there),
+        cmocka_unit_test(what_a_killed_writer_left_goes),
         cmocka_unit_test(a_folder_that_cannot_be_is_an_error),
     };
 

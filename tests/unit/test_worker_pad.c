@@ -223,6 +223,33 @@ static void slots_of_similar_size_are_the_same_work(void **state)
     close_fixture(&f);
 }
 
+/* Positions are not rounded to what bf16 holds: far ones have angles of their own. */
+static void far_positions_have_angles_of_their_own(void **state)
+{
+    static const int32_t far[] = {255, 256, 257, 15962, 15963, 32766};
+    const struct cs_test_spec options = {.n_encoders = -1, .seq_tokens = 32768};
+    struct fixture f;
+    float inv_freq[64];
+    (void)state;
+    open_fixture(&f, &options);
+    const struct cs_slot_rope *r = &f.tables->rope[0];
+    assert_true(r->half > 1 && r->half <= 64 && r->n_positions >= 32768);
+    cs_rope_inv_freq(r->rope, inv_freq);
+    for (size_t k = 0; k < CS_ARRAY_LEN(far); k++)
+        for (int32_t i = 0; i < r->half; i++) {
+            const float *c = r->cos + (size_t)far[k] * (size_t)r->half + i;
+            const float *s = r->sin + (size_t)far[k] * (size_t)r->half + i;
+            const double angle = (double)far[k] * (double)inv_freq[i];
+            const double near = (1 + angle) * 0x1p-23; /* the angle is rounded to fp32 */
+            assert_true(fabs((double)*c - cos(angle)) <= near);
+            assert_true(fabs((double)*s - sin(angle)) <= near);
+            if (i == 0) /* a turn of one radian a position */
+                assert_true(
+                    hypot((double)c[r->half] - (double)*c, (double)s[r->half] - (double)*s) > 0.9);
+        }
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +257,7 @@ int main(void)
         cmocka_unit_test(rows_are_rounded_up_to_documents_of_their_own),
         cmocka_unit_test(arrays_of_the_llm_lie_at_fixed_places),
         cmocka_unit_test(slots_of_similar_size_are_the_same_work),
+        cmocka_unit_test(far_positions_have_angles_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

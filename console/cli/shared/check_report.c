@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "core/base/units.h"
 #include "core/wire/wire.h"
 
 enum { SHOWN_LONGEST = 3 };
@@ -208,13 +207,11 @@ static void print_reasons(struct cs_buf *text, const struct cs_check *check)
 static void print_cache(struct cs_buf *text, const struct cs_source *source)
 {
     struct cs_disk_cache_use use;
-    char bytes[CS_UNITS_CAP], most[CS_UNITS_CAP];
     if (!cs_source_disk_cache(source, &use))
         return;
-    cs_bytes_print(bytes, sizeof bytes, use.bytes);
-    cs_bytes_print(most, sizeof most, use.max_bytes);
-    cs_buf_addf(text, "  cache    %llu files found in it, %llu added; it holds %s of %s\n",
-                (unsigned long long)use.n_found, (unsigned long long)use.n_kept, bytes, most);
+    cs_buf_addf(text, "  cache    ");
+    cs_disk_cache_text(&use, text);
+    cs_buf_addf(text, "\n");
 }
 
 void cs_check_text(const char *use, const struct cs_source *source, int32_t seq_tokens,

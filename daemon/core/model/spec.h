@@ -42,6 +42,9 @@ enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 
 #define CS_SPEC_CACHE_LEAST INT64_C(1000000)
 #define CS_SPEC_CACHE_MOST  INT64_C(1000000000000000)
 
+/* of a picture; three bytes of each fit an int32_t */
+enum { CS_SPEC_PIXELS_MOST = 500000000 };
+
 /* samples of a step: what 256 slots of 1024 samples hold */
 enum { CS_SPEC_MAX_BATCH = 262144 };
 
@@ -111,6 +114,7 @@ struct cs_spec_data {
     double max_bad_fraction;
     const char *cache_dir; /* of decoded media, "": none */
     int64_t cache_bytes;
+    int64_t max_picture_pixels;
     bool shuffle_images; /* a control: pictures permuted between samples */
     bool follows_links;  /* symbolic links may lead out of the folder of the pictures */
 };

@@ -141,6 +141,7 @@ static const struct cs_spec_key keys[] = {
     LABEL(INT64, "data", "cache_bytes", CS_SPEC_CACHE_LEAST, CS_SPEC_CACHE_MOST, "10000000000", D(cache_bytes), "of all its files together; what was not read for longest goes"),
     WORD("data", "on_bad_sample", "skip|fail", "skip", D(on_bad_sample), "what a sample that cannot be read does"),
     NUMBER("data", "max_bad_fraction", 0, 1, "0.01", D(max_bad_fraction), "more bad samples than this end the job"),
+    INT64("data", "max_picture_pixels", 1, CS_SPEC_PIXELS_MOST, "64000000", D(max_picture_pixels), "a picture or frame of more is a bad sample; every thread that decodes takes three bytes for each, twice that where pictures are turned"),
     KEY("data", "shuffle_images", BOOL, 0, 1, NULL, "false", NULL, D(shuffle_images), BOOL, "a control: pictures permuted between samples"),
     KEY("data", "follow_links", BOOL, 0, 1, NULL, "false", NULL, D(follows_links), BOOL, "symbolic links among the pictures may lead out of their folder"),
 

@@ -31,6 +31,7 @@ struct cs_dataset {
     int32_t n_sources;
     struct cs_mixture mixture;
     bool follows_links;
+    int64_t max_pixels;
     const struct cs_record_keys *keys;
     struct shard *shards; /* (n_shards) */
     size_t n_shards;
@@ -64,8 +65,10 @@ static enum cs_status set_root(struct cs_dataset *set, struct source *source, co
 
 /* --- which files ------------------------------------------------------------------------------ */
 
-/* Ends of the names of files that are taken from a folder. */
-static const char *const ends[] = {".parquet", ".tar", ".jsonl", ".json"};
+/* Ends of the names of files that are taken from a folder. What is not read is named by its file's error: of a data
+ * set in Arrow files the JSON beside them is not the samples. */
+static const char *const ends[] = {".parquet", ".tar", ".jsonl", ".arrow", ".json", ".csv",
+                                   ".tsv",     ".txt", ".gz",    ".zst",   ".zip"};
 
 static bool has_end(const char *name, const char *end)
 {
@@ -218,6 +221,7 @@ enum cs_status cs_dataset_open(const char *path, const struct cs_dataset_options
     set->path = cs_arena_strdup(set->arena, path);
     set->keys = keys;
     set->follows_links = options->follows_links;
+    set->max_pixels = options->max_pixels;
     set->is_whole = true;
     if (options->n_more >= CS_MIXTURE_MAX)
         status = cs_fail(err, CS_LIMIT, "more than %d sources of data", CS_MIXTURE_MAX);
@@ -255,6 +259,11 @@ uint64_t cs_dataset_count(const struct cs_dataset *set)
 const char *cs_dataset_path(const struct cs_dataset *set)
 {
     return set->path;
+}
+
+int64_t cs_dataset_max_pixels(const struct cs_dataset *set)
+{
+    return set->max_pixels;
 }
 
 /* Of one file its own hash, of several the hash of theirs. */

@@ -21,6 +21,7 @@ struct cs_dataset_more {
 struct cs_dataset_options {
     const char *root; /* folder that files of samples are relative to; "": the folder of the file */
     bool follows_links; /* symbolic links may lead out of the root */
+    int64_t max_pixels; /* of a picture, 0: CS_IMAGE_MAX_PIXELS */
     uint64_t max_items; /* look at so many only, 0: all */
     const char *name;   /* channel of samples that name none; NULL or "": nothing */
     double weight;      /* of the first source, where there are more; 0: none is said */
@@ -43,6 +44,7 @@ enum cs_status cs_dataset_open(const char *path, const struct cs_dataset_options
 void cs_dataset_close(struct cs_dataset *set); /* accepts NULL */
 uint64_t cs_dataset_count(const struct cs_dataset *set);
 const char *cs_dataset_path(const struct cs_dataset *set);
+int64_t cs_dataset_max_pixels(const struct cs_dataset *set); /* as in its options */
 /* Of a set that was opened whole. */
 void cs_dataset_identity(const struct cs_dataset *set, struct cs_dataset_id *out);
 /* The same of a file that nobody else needs to open. */

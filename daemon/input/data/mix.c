@@ -48,6 +48,7 @@ enum cs_status cs_mix_options(const struct cs_spec_data *data, struct cs_arena *
 
     *out = (struct cs_dataset_options){.root = data->images != NULL ? data->images : "",
                                        .follows_links = data->follows_links,
+                                       .max_pixels = data->max_picture_pixels,
                                        .name = data->name,
                                        .weight = data->weight};
     if (data->mix == NULL || json_is_null(data->mix))

@@ -74,8 +74,8 @@ static enum cs_status decode(const struct cs_dataset *set, const struct cs_media
     struct cs_media_bytes bytes = {0};
 
     CS_TRY(cs_media_bytes_read(set, file, &bytes, err));
-    const enum cs_status status =
-        cs_image_decode(bytes.data, bytes.n, name_of(file, key), 0, out, err);
+    const enum cs_status status = cs_image_decode(bytes.data, bytes.n, name_of(file, key),
+                                                  cs_dataset_max_pixels(set), out, err);
     cs_media_bytes_free(&bytes);
     return status;
 }
@@ -92,8 +92,9 @@ static enum cs_status find_size(const struct cs_dataset *set, struct cs_sizes *s
         return CS_OK;
     CS_TRY(cs_media_bytes_read(set, file, &bytes, err));
     *out = (struct cs_medium){.kind = CS_ITEM_IMAGE, .n_frames = 1};
-    const enum cs_status status = cs_image_probe_bytes(bytes.data, bytes.n, name_of(file, key), 0,
-                                                       &out->width, &out->height, err);
+    const enum cs_status status =
+        cs_image_probe_bytes(bytes.data, bytes.n, name_of(file, key), cs_dataset_max_pixels(set),
+                             &out->width, &out->height, err);
     cs_media_bytes_free(&bytes);
     if (status == CS_OK)
         cs_sizes_put(sizes, key, out);

@@ -59,8 +59,11 @@ static enum cs_status open_list(const struct cs_dataset *set, const struct cs_me
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d frames of a video", file->n_frames);
     for (int32_t i = 0; i < file->n_frames; i++)
         CS_TRY(open_frame(set, &file->frames[i], v, err));
-    v->source = (struct cs_clip_source){
-        .name = file->name, .pictures = v->pictures, .n_pictures = v->n, .fps = file->fps};
+    v->source = (struct cs_clip_source){.name = file->name,
+                                        .pictures = v->pictures,
+                                        .n_pictures = v->n,
+                                        .fps = file->fps,
+                                        .max_pixels = cs_dataset_max_pixels(set)};
     return CS_OK;
 }
 
@@ -112,7 +115,8 @@ static enum cs_status open_video(const struct cs_dataset *set, const struct cs_m
     v->source = (struct cs_clip_source){.name = v->path[0] != '\0' ? v->path : file->name,
                                         .bytes = v->bytes.data,
                                         .n_bytes = v->bytes.n,
-                                        .fps = file->fps};
+                                        .fps = file->fps,
+                                        .max_pixels = cs_dataset_max_pixels(set)};
     return CS_OK;
 }
 

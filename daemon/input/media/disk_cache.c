@@ -2,22 +2,22 @@
  * was last read. */
 #include "input/media/disk_cache.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "core/base/hash.h"
 #include "core/base/io.h"
+#include "core/base/units.h"
+#include "input/media/disk_room.h"
 
-enum { HEAD = 24, FOLDERS = 256 };
+enum { HEAD = 24 };
 
 static const char magic[8] = {'c', 's', 'd', 'e', 'c', '0', '0', '1'};
 
@@ -31,133 +31,23 @@ struct cs_disk_cache {
     bool is_full; /* nothing more is written */
 };
 
-/* --- the folder ------------------------------------------------------------------------------- */
-
-struct entry {
-    char name[CS_DISK_KEY];
-    int folder;
-    uint64_t bytes;
-    struct timespec used;
-};
-
-struct list {
-    struct entry *items; /* NULL: only counted */
-    size_t n, cap;
-    uint64_t bytes;
-    bool is_kept;
-};
-
-static void add_entry(struct list *l, const struct entry *entry)
-{
-    l->bytes += entry->bytes;
-    if (!l->is_kept)
-        return;
-    if (l->n == l->cap) {
-        size_t cap = l->cap == 0 ? 1024 : 2 * l->cap;
-        struct entry *more = realloc(l->items, cap * sizeof *more);
-        if (more == NULL)
-            return; /* what is not listed stays */
-        l->items = more;
-        l->cap = cap;
-    }
-    l->items[l->n++] = *entry;
-}
-
-static bool folder_path(const struct cs_disk_cache *c, int folder, char out[CS_PATH_CAP])
-{
-    return cs_path(out, NULL, "%s/%02x", c->dir, folder) == CS_OK;
-}
-
-/* Files of a writer that is gone stay for an hour, then they go like entries. */
-static void list_folder(const struct cs_disk_cache *c, int folder, struct list *out)
-{
-    char path[CS_PATH_CAP];
-    DIR *dir = folder_path(c, folder, path) ? opendir(path) : NULL;
-    const struct dirent *file = NULL;
-    struct stat st;
-
-    while (dir != NULL && (file = readdir(dir)) != NULL) {
-        struct entry entry = {.folder = folder};
-        if (file->d_name[0] == '.' ||
-            fstatat(dirfd(dir), file->d_name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-            !S_ISREG(st.st_mode))
-            continue;
-        if (strlen(file->d_name) >= sizeof entry.name) {
-            if (st.st_mtim.tv_sec + 3600 < time(NULL))
-                (void)unlinkat(dirfd(dir), file->d_name, 0);
-            continue;
-        }
-        memcpy(entry.name, file->d_name, strlen(file->d_name) + 1);
-        entry.bytes = (uint64_t)st.st_size;
-        entry.used = st.st_mtim;
-        add_entry(out, &entry);
-    }
-    if (dir != NULL)
-        closedir(dir);
-}
-
-static int by_use(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-
-    if (x->used.tv_sec != y->used.tv_sec)
-        return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
-    return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
-}
-
-/* The oldest go until a tenth is free. */
-static void remove_oldest(const struct cs_disk_cache *c, struct list *list)
-{
-    char path[CS_PATH_CAP];
-
-    qsort(list->items, list->n, sizeof *list->items, by_use);
-    for (size_t i = 0; i < list->n && list->bytes > c->max_bytes - c->max_bytes / 10; i++)
-        if (cs_path(path, NULL, "%s/%02x/%s", c->dir, list->items[i].folder, list->items[i].name) ==
-                CS_OK &&
-            (unlink(path) == 0 || errno == ENOENT))
-            list->bytes -= list->items[i].bytes;
-}
-
-/* By one process at a time; where another does it, it is done. */
-static void clear_up(struct cs_disk_cache *c)
-{
-    char path[CS_PATH_CAP];
-    struct list list = {.is_kept = true};
-    int fd = cs_path(path, NULL, "%s/lock", c->dir) == CS_OK
-                 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)
-                 : -1;
-
-    if (fd != -1 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        for (int i = 0; i < FOLDERS; i++)
-            list_folder(c, i, &list);
-        if (list.bytes > c->max_bytes)
-            remove_oldest(c, &list);
-    }
-    free(list.items);
-    if (fd != -1)
-        close(fd);
-}
-
 enum cs_status cs_disk_cache_open(const char *dir, uint64_t max_bytes, struct cs_disk_cache **out,
                                   struct cs_err *err)
 {
-    char path[CS_PATH_CAP];
     struct cs_disk_cache *c = NULL;
+    enum cs_status status = CS_OK;
 
     *out = NULL;
-    for (int i = 0; i < FOLDERS; i++) {
-        CS_TRY(cs_path(path, err, "%s/%02x", dir, i));
-        CS_TRY(cs_mkdirs(path, err));
-    }
-    if (access(path, W_OK | X_OK) == -1)
-        return cs_fail_errno(err, "cache of pictures %s", dir);
+    status = cs_disk_room_make(dir, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "cache of decoded media %s", dir);
     c = calloc(1, sizeof *c);
     if (c == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the cache %s", dir);
     memcpy(c->dir, dir, strlen(dir) + 1); /* it has fitted with more */
     c->max_bytes = max_bytes;
     pthread_mutex_init(&c->lock, NULL);
-    clear_up(c);
+    cs_disk_room_clear(c->dir, max_bytes);
     *out = c;
     return CS_OK;
 }
@@ -169,17 +59,6 @@ void cs_disk_cache_close(struct cs_disk_cache *c)
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
-
-uint64_t cs_disk_cache_bytes(struct cs_disk_cache *c)
-{
-    struct list list = {0};
-
-    for (int i = 0; i < FOLDERS; i++)
-        list_folder(c, i, &list);
-    return list.bytes;
-}
-
-/* --- entries ---------------------------------------------------------------------------------- */
 
 void cs_disk_cache_key(const void *bytes, size_t n, const char *settings, uint64_t how,
                        char out[CS_DISK_KEY])
@@ -246,10 +125,23 @@ bool cs_disk_cache_get(struct cs_disk_cache *c, const char *key, void *data, siz
 void cs_disk_cache_use(struct cs_disk_cache *c, struct cs_disk_cache_use *out)
 {
     pthread_mutex_lock(&c->lock);
-    *out = (struct cs_disk_cache_use){
-        .n_found = c->n_found, .n_kept = c->n_kept, .max_bytes = c->max_bytes};
+    *out = (struct cs_disk_cache_use){.n_found = c->n_found,
+                                      .n_kept = c->n_kept,
+                                      .max_bytes = c->max_bytes,
+                                      .is_full = c->is_full};
     pthread_mutex_unlock(&c->lock);
-    out->bytes = cs_disk_cache_bytes(c);
+    out->bytes = cs_disk_room_bytes(c->dir);
+}
+
+void cs_disk_cache_text(const struct cs_disk_cache_use *use, struct cs_buf *out)
+{
+    char bytes[CS_UNITS_CAP], most[CS_UNITS_CAP];
+
+    cs_bytes_print(bytes, sizeof bytes, use->bytes);
+    cs_bytes_print(most, sizeof most, use->max_bytes);
+    cs_buf_addf(out, "%llu files found in it, %llu added; it holds %s of %s%s",
+                (unsigned long long)use->n_found, (unsigned long long)use->n_kept, bytes, most,
+                use->is_full ? "; the disk is full, nothing more is kept" : "");
 }
 
 static bool write_entry(const char *path, const void *data, size_t n)
@@ -300,5 +192,5 @@ void cs_disk_cache_put(struct cs_disk_cache *c, const char *key, const void *dat
     if (!is_kept)
         (void)unlink(temp);
     if (has_to_clear)
-        clear_up(c);
+        cs_disk_room_clear(c->dir, c->max_bytes);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
+#include "core/base/str.h"
 
 struct cs_disk_cache;
 
@@ -27,14 +28,15 @@ void cs_disk_cache_key(const void *bytes, size_t n, const char *settings, uint64
 bool cs_disk_cache_get(struct cs_disk_cache *cache, const char *key, void *data, size_t n);
 /* What cannot be written is not kept; where the disk is full nothing more is. */
 void cs_disk_cache_put(struct cs_disk_cache *cache, const char *key, const void *data, size_t n);
-/* Bytes of all entries, found out now. */
-uint64_t cs_disk_cache_bytes(struct cs_disk_cache *cache);
 
-/* What became of the calls. */
+/* What became of the calls, and the bytes of all entries now. */
 struct cs_disk_cache_use {
     uint64_t n_found, n_kept, bytes, max_bytes;
+    bool is_full; /* the disk: nothing more is kept */
 };
 
 void cs_disk_cache_use(struct cs_disk_cache *cache, struct cs_disk_cache_use *out);
+/* "12 files found in it, 3 added; it holds 1.20 GB of 10.0 GB" */
+void cs_disk_cache_text(const struct cs_disk_cache_use *use, struct cs_buf *out);
 
 #endif

@@ -212,21 +212,20 @@ static enum cs_status make_rgb(struct decoder *d, const char *name, struct cs_er
     return CS_OK;
 }
 
-static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pixels,
+static enum cs_status decode(struct decoder *d, const struct cs_picture_file *file,
                              int *orientation, struct cs_err *err)
 {
+    const char *name = file->name;
     enum cs_status status = CS_OK;
 
     d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, on_error, on_warning);
     d->info = d->png != NULL ? png_create_info_struct(d->png) : NULL;
     if (d->info == NULL)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory for the PNG decoder", name);
-    if (!read_all(d, max_pixels))
-        return d->is_over_limit
-                   ? cs_fail(err, CS_LIMIT, "%s: %u x %u pixels are over the limit of %lld", name,
-                             (unsigned)d->width, (unsigned)d->height, (long long)max_pixels)
-                   : cs_fail(err, CS_CORRUPT, "%s: broken PNG: %s", name,
-                             d->is_mended ? "the file ends too early" : d->reason);
+    if (!read_all(d, file->max_pixels))
+        return d->is_over_limit ? cs_picture_check_size(file, d->width, d->height, err)
+                                : cs_fail(err, CS_CORRUPT, "%s: broken PNG: %s", name,
+                                          d->is_mended ? "the file ends too early" : d->reason);
     status = cs_png_orientation(d->png, d->info, orientation, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s", name);
@@ -237,7 +236,7 @@ static enum cs_status decode(struct decoder *d, const char *name, int64_t max_pi
 static enum cs_status run(const struct cs_picture_file *file, struct decoder *d,
                           struct cs_picture_head *head, struct cs_image *out, struct cs_err *err)
 {
-    enum cs_status status = decode(d, file->name, file->max_pixels, &head->orientation, err);
+    enum cs_status status = decode(d, file, &head->orientation, err);
 
     head->width = (int32_t)d->width;
     head->height = (int32_t)d->height;

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/io.h"
 #include "core/base/str.h"
@@ -16,18 +17,47 @@ static const struct {
     size_t n;
     const char *what, *advice;
 } starts[] = {
-    {"\xff\xfe",         2, "UTF-16",              "convert it: iconv -f UTF-16 -t UTF-8"  },
-    {"\xfe\xff",         2, "UTF-16",              "convert it: iconv -f UTF-16 -t UTF-8"  },
-    {"[\0",              2, "UTF-16 without mark", "convert it: iconv -f UTF-16LE -t UTF-8"},
-    {"{\0",              2, "UTF-16 without mark", "convert it: iconv -f UTF-16LE -t UTF-8"},
-    {"\0[",              2, "UTF-16 without mark", "convert it: iconv -f UTF-16BE -t UTF-8"},
-    {"\0{",              2, "UTF-16 without mark", "convert it: iconv -f UTF-16BE -t UTF-8"},
-    {"\0\0",             2, "UTF-32 or zeros",     "it must be JSON in UTF-8"              },
-    {"\x1f\x8b",         2, "compressed by gzip",  "unpack it"                             },
-    {"\x28\xb5\x2f\xfd", 4, "compressed by zstd",  "unpack it"                             },
-    {"PK\x03\x04",       4, "a zip archive",       "unpack it"                             },
-    {"ARROW1",           6, "an Arrow file",       "write its rows as JSON lines"          },
+    {"\xff\xfe",         2,  "UTF-16",              "convert it: iconv -f UTF-16 -t UTF-8"        },
+    {"\xfe\xff",         2,  "UTF-16",              "convert it: iconv -f UTF-16 -t UTF-8"        },
+    {"[\0",              2,  "UTF-16 without mark", "convert it: iconv -f UTF-16LE -t UTF-8"      },
+    {"{\0",              2,  "UTF-16 without mark", "convert it: iconv -f UTF-16LE -t UTF-8"      },
+    {"\0[",              2,  "UTF-16 without mark", "convert it: iconv -f UTF-16BE -t UTF-8"      },
+    {"\0{",              2,  "UTF-16 without mark", "convert it: iconv -f UTF-16BE -t UTF-8"      },
+    {"\0\0",             2,  "UTF-32 or zeros",     "it must be JSON in UTF-8"                    },
+    {"\x1f\x8b",         2,  "compressed by gzip",  "unpack it"                                   },
+    {"\x28\xb5\x2f\xfd", 4,  "compressed by zstd",  "unpack it"                                   },
+    {"PK\x03\x04",       4,  "a zip archive",       "unpack it"                                   },
+    {"ARROW1",           6,  "an Arrow file",       "write its rows as JSON lines or Parquet"     },
+    {"\xff\xff\xff\xff", 4,  "an Arrow stream",
+     "write its rows as JSON lines or Parquet (datasets: load_from_disk(FOLDER).to_parquet(FILE))"},
+    {"BZh",              3,  "compressed by bzip2", "unpack it"                                   },
+    {"\xfd\x37zXZ",      5,  "compressed by xz",    "unpack it"                                   },
+    {"SQLite format 3",  15, "an SQLite database",  "write its rows as JSON lines or Parquet"     },
+    {"\x89HDF",          4,  "an HDF5 file",        "write its rows as JSON lines or Parquet"     },
 };
+
+/* Text that is not JSON, by the end of its name. */
+static const struct {
+    const char *end, *what, *advice;
+} texts[] = {
+    {".csv",  "a CSV table",
+     "write its rows as JSON lines or Parquet (pandas: read_csv(FILE).to_parquet(FILE))"  },
+    {".tsv",  "a TSV table",
+     "write its rows as JSON lines or Parquet (pandas: read_csv(FILE, "
+     "sep=\"\\t\").to_parquet(FILE))"                                                     },
+    {".txt",  "a text",      "write a JSON object a line, {\"text\": ...} for texts alone"},
+    {".yaml", "YAML",        "write its items as JSON lines"                              },
+    {".yml",  "YAML",        "write its items as JSON lines"                              },
+};
+
+static bool is_no_json(const char *bytes, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && strchr(" \t\r\n\xef\xbb\xbf", bytes[i]) != NULL && bytes[i] != '\0')
+        i++;
+    return i < n && bytes[i] != '[' && bytes[i] != '{';
+}
 
 enum cs_status cs_shape_check_start(const char *path, const char *bytes, size_t n,
                                     struct cs_err *err)
@@ -36,6 +66,12 @@ enum cs_status cs_shape_check_start(const char *path, const char *bytes, size_t 
         if (n >= starts[i].n && memcmp(bytes, starts[i].bytes, starts[i].n) == 0)
             return cs_fail(err, CS_INVALID, "%s is %s, not JSON in UTF-8: %s", path, starts[i].what,
                            starts[i].advice);
+    for (size_t i = 0; i < CS_ARRAY_LEN(texts) && is_no_json(bytes, n); i++) {
+        const size_t n_path = strlen(path), n_end = strlen(texts[i].end);
+        if (n_path > n_end && strcasecmp(path + n_path - n_end, texts[i].end) == 0)
+            return cs_fail(err, CS_INVALID, "%s is %s, not JSON: %s", path, texts[i].what,
+                           texts[i].advice);
+    }
     return CS_OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include "input/data/shard/index.h"
 
-/* By the first bytes: another encoding, a compressed or columnar file. */
+/* By the first bytes: another encoding, a compressed or columnar file; a text that is not JSON, by its name. */
 enum cs_status cs_shape_check_start(const char *path, const char *bytes, size_t n,
                                     struct cs_err *err) CS_NODISCARD;
 /* By the first and the last item: an object around the samples, a list of turns, lists. An item that

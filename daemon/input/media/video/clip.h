@@ -27,7 +27,8 @@ struct cs_clip_source {
     size_t n_bytes;
     const struct cs_clip_picture *pictures; /* a list, or NULL */
     int32_t n_pictures;
-    double fps; /* of pictures, as the sample says; 0: not known */
+    int64_t max_pixels; /* of a frame, 0: CS_IMAGE_MAX_PIXELS */
+    double fps;         /* of pictures, as the sample says; 0: not known */
 };
 
 /* CS_CORRUPT, CS_LIMIT, CS_UNSUPPORTED (a container or codec, or no library) name the file. The frames of a file

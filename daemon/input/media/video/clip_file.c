@@ -35,13 +35,22 @@ static enum cs_status count_frames(struct cs_ffmpeg_input *in, int64_t *out, str
     return status;
 }
 
-static enum cs_status check_size(const char *name, int width, int height, struct cs_err *err)
+static int64_t limit_of(const struct cs_clip_source *source)
+{
+    return source->max_pixels > 0 ? source->max_pixels : CS_IMAGE_MAX_PIXELS;
+}
+
+static enum cs_status check_size(const struct cs_clip_source *source, int width, int height,
+                                 struct cs_err *err)
 {
     if (width < 1 || height < 1)
-        return cs_fail(err, CS_CORRUPT, "%s: frames of %d x %d pixels", name, width, height);
-    if ((int64_t)width * height > CS_IMAGE_MAX_PIXELS)
-        return cs_fail(err, CS_LIMIT, "%s: frames of %d x %d pixels; the limit is %d", name, width,
-                       height, CS_IMAGE_MAX_PIXELS);
+        return cs_fail(err, CS_CORRUPT, "%s: frames of %d x %d pixels", source->name, width,
+                       height);
+    if ((int64_t)width * height > limit_of(source))
+        return cs_fail(err, CS_LIMIT,
+                       "%s: frames of %d x %d pixels are over the limit of %lld, "
+                       "max_picture_pixels of the data",
+                       source->name, width, height, (long long)limit_of(source));
     return CS_OK;
 }
 
@@ -56,7 +65,7 @@ enum cs_status cs_clip_file_probe(const struct cs_clip_source *source, struct cs
     CS_TRY(cs_ffmpeg_input_open(&lib, source, &in, err));
     const AVCodecParameters *codec = in.stream->codecpar;
     const AVRational rate = in.stream->avg_frame_rate;
-    enum cs_status status = check_size(source->name, codec->width, codec->height, err);
+    enum cs_status status = check_size(source, codec->width, codec->height, err);
     if (status == CS_OK)
         status = count_frames(&in, &out->n_frames, err);
     out->width = codec->width;
@@ -103,7 +112,7 @@ static enum cs_status open_decoder(struct reading *r, struct cs_err *err)
         return cs_fail(err, CS_NO_MEMORY, "%s: no memory for frames of %d x %d pixels",
                        r->in.source.name, r->info->width, r->info->height);
     r->decoder->thread_count = 1; /* whoever reads many files has threads of its own */
-    r->decoder->max_pixels = CS_IMAGE_MAX_PIXELS;
+    r->decoder->max_pixels = limit_of(&r->in.source);
     r->decoder->pkt_timebase = r->in.stream->time_base;
     if (r->lib->avcodec_open2(r->decoder, codec, NULL) < 0)
         return cs_fail(err, CS_UNSUPPORTED, "%s: the decoder of %s does not take this video",
@@ -209,7 +218,7 @@ enum cs_status cs_clip_file_read(const struct cs_clip_source *source,
 
     CS_TRY(cs_ffmpeg_open(&lib, err));
     CS_TRY(cs_ffmpeg_input_open(&lib, source, &r.in, err));
-    status = check_size(source->name, info->width, info->height, err);
+    status = check_size(source, info->width, info->height, err);
     if (status == CS_OK)
         status = open_decoder(&r, err);
     if (status == CS_OK)
