@@ -1,15 +1,14 @@
 /* Opens a data set and reads item i of it. */
 #include "input/data/dataset.h"
 
-#include <dirent.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/hash.h"
 #include "core/data/mixture.h"
+#include "input/data/place.h"
 #include "input/data/shard/shard.h"
+#include "input/data/shard/shard_files.h"
 
 struct shard {
     struct cs_shard *shard;
@@ -18,7 +17,7 @@ struct shard {
 
 /* Files that belong together. */
 struct source {
-    const char *root, *named_root; /* of pictures: the real path, and as it was given */
+    struct cs_place place; /* of pictures */
     const char *name;
     uint64_t first, n; /* samples */
     double weight;
@@ -30,7 +29,7 @@ struct cs_dataset {
     struct source *sources; /* (n_sources) */
     int32_t n_sources;
     struct cs_mixture mixture;
-    bool follows_links;
+    bool follows_links; /* out of the places of its sources */
     int64_t max_pixels;
     const struct cs_record_keys *keys;
     struct shard *shards; /* (n_shards) */
@@ -39,109 +38,7 @@ struct cs_dataset {
     bool is_whole; /* all files are open */
 };
 
-/* first: the first file of the source */
-static enum cs_status set_root(struct cs_dataset *set, struct source *source, const char *first,
-                               const char *root, struct cs_err *err)
-{
-    char real[CS_PATH_CAP], folder[CS_PATH_CAP];
-    const char *slash = strrchr(first, '/');
-
-    if (root[0] == '\0') {
-        if (slash == NULL)
-            root = ".";
-        else if (slash == first)
-            root = "/";
-        else {
-            CS_TRY(cs_path(folder, err, "%.*s", (int)(slash - first), first));
-            root = folder;
-        }
-    }
-    if (realpath(root, real) == NULL)
-        return cs_fail_errno(err, "folder of the pictures %s", root);
-    source->root = cs_arena_strdup(set->arena, real);
-    source->named_root = cs_arena_strdup(set->arena, root);
-    return CS_OK;
-}
-
-/* --- which files ------------------------------------------------------------------------------ */
-
-/* Ends of the names of files that are taken from a folder. What is not read is named by its file's error: of a data
- * set in Arrow files the JSON beside them is not the samples. */
-static const char *const ends[] = {".parquet", ".tar", ".jsonl", ".arrow", ".json", ".csv",
-                                   ".tsv",     ".txt", ".gz",    ".zst",   ".zip"};
-
-static bool has_end(const char *name, const char *end)
-{
-    size_t n = strlen(name), n_end = strlen(end);
-
-    return n > n_end && name[0] != '.' && strcmp(name + n - n_end, end) == 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-struct files {
-    struct cs_arena *arena;
-    const char **names;
-    size_t n;
-};
-
-static void add_name(struct files *f, const char *path)
-{
-    if ((f->n & (f->n - 1)) == 0) { /* full at powers of two */
-        const char **more = CS_NEW_ARRAY(f->arena, const char *, f->n == 0 ? 1 : 2 * f->n);
-        if (f->n > 0)
-            memcpy(more, f->names, f->n * sizeof *more);
-        f->names = more;
-    }
-    f->names[f->n++] = cs_arena_strdup(f->arena, path);
-}
-
-/* All files of the first kind that the folder has. */
-static enum cs_status list_folder(struct files *f, const char *path, struct cs_err *err)
-{
-    for (size_t k = 0; k < CS_ARRAY_LEN(ends) && f->n == 0; k++) {
-        DIR *dir = opendir(path);
-        const struct dirent *entry = NULL;
-        if (dir == NULL)
-            return cs_fail_errno(err, "folder %s", path);
-        while ((entry = readdir(dir)) != NULL)
-            if (has_end(entry->d_name, ends[k]))
-                add_name(f, cs_arena_printf(f->arena, "%s/%s", path, entry->d_name));
-        closedir(dir);
-    }
-    if (f->n == 0)
-        return cs_fail(err, CS_NOT_FOUND,
-                       "data set: the folder %s has no .parquet, .tar, .jsonl or .json files",
-                       path);
-    qsort(f->names, f->n, sizeof *f->names, by_name);
-    return CS_OK;
-}
-
-/* A file, a folder of files, or a pattern such as "train-*.parquet". */
-static enum cs_status list_files(struct files *f, const char *path, struct cs_err *err)
-{
-    struct stat st;
-    glob_t found = {0};
-
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return list_folder(f, path, err);
-    if (strpbrk(path, "*?[") == NULL || stat(path, &st) == 0) {
-        add_name(f, path);
-        return CS_OK;
-    }
-    if (glob(path, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++) /* sorted by name */
-            add_name(f, found.gl_pathv[i]);
-    globfree(&found);
-    return f->n > 0 ? CS_OK : cs_fail(err, CS_NOT_FOUND, "data set: no file is called %s", path);
-}
-
-/* --- opening ---------------------------------------------------------------------------------- */
-
-static enum cs_status open_shards(struct cs_dataset *set, const struct files *files,
+static enum cs_status open_shards(struct cs_dataset *set, const struct cs_shard_files *files,
                                   uint64_t max_items, struct cs_err *err)
 {
     struct shard *more = CS_NEW_ARRAY(set->arena, struct shard, set->n_shards + files->n);
@@ -167,7 +64,7 @@ static enum cs_status open_source(struct cs_dataset *set, const struct cs_datase
                                   uint64_t max_items, struct cs_err *err)
 {
     struct source *source = &set->sources[set->n_sources];
-    struct files files = {.arena = set->arena};
+    struct cs_shard_files files = {.arena = set->arena};
 
     if (max_items > 0 && set->n >= max_items) {
         set->is_whole = false;
@@ -176,9 +73,10 @@ static enum cs_status open_source(struct cs_dataset *set, const struct cs_datase
     source->name = from->name != NULL ? cs_arena_strdup(set->arena, from->name) : "";
     source->weight = from->weight;
     source->first = set->n;
-    CS_TRY(list_files(&files, from->path, err));
+    CS_TRY(cs_shard_files_list(&files, from->path, err));
     CS_TRY(open_shards(set, &files, max_items, err));
-    CS_TRY(set_root(set, source, files.names[0], from->root != NULL ? from->root : "", err));
+    CS_TRY(cs_place_init(&source->place, set->arena, from->root != NULL ? from->root : "",
+                         files.names[0], set->follows_links, err));
     source->n = set->n - source->first;
     set->n_sources++;
     return CS_OK;
@@ -288,22 +186,6 @@ void cs_dataset_identity(const struct cs_dataset *set, struct cs_dataset_id *out
     cs_xxh3_free(hash);
 }
 
-static enum cs_status add_sizes(const char *path, uint64_t *bytes, struct cs_err *err)
-{
-    struct files files = {.arena = cs_arena_new(0)};
-    enum cs_status status = list_files(&files, path, err);
-    struct stat st;
-
-    *bytes = 0;
-    for (size_t i = 0; i < files.n && status == CS_OK; i++)
-        if (stat(files.names[i], &st) == -1)
-            status = cs_fail_errno(err, "%s", files.names[i]);
-        else
-            *bytes += (uint64_t)st.st_size;
-    cs_arena_free(files.arena);
-    return status;
-}
-
 enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out, struct cs_err *err)
 {
     const struct cs_dataset_options options = {.root = ""};
@@ -312,7 +194,7 @@ enum cs_status cs_dataset_identify(const char *path, struct cs_dataset_id *out, 
     CS_TRY(cs_dataset_open(path, &options, NULL, &set, err));
     cs_dataset_identity(set, out);
     cs_dataset_close(set);
-    return add_sizes(path, &out->bytes, err);
+    return cs_shard_files_bytes(path, &out->bytes, err);
 }
 
 /* The shard that holds a sample: the last that begins with no later one. */
@@ -368,46 +250,8 @@ enum cs_status cs_dataset_read(const struct cs_dataset *set, uint64_t index,
     return CS_OK;
 }
 
-static bool has_parent_step(const char *file)
-{
-    for (const char *p = file; p != NULL; p = strchr(p, '/')) {
-        p += *p == '/';
-        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-static bool is_below(const char *path, const char *root)
-{
-    size_t n = strlen(root);
-
-    return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
-}
-
-enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const struct cs_media_file *medium,
+enum cs_status cs_dataset_resolve(const struct cs_dataset *set, const struct cs_media_file *file,
                                   char out[CS_PATH_CAP], struct cs_err *err)
 {
-    const struct source *source = &set->sources[medium->source];
-    const char *root = source->root, *file = medium->name;
-    char joined[CS_PATH_CAP];
-
-    if (has_parent_step(file))
-        return cs_fail(err, CS_REFUSED, "%.300s: \"..\" is not followed", file);
-    if (file[0] != '/')
-        CS_TRY(cs_path(joined, err, "%s/%s", strcmp(root, "/") == 0 ? "" : root, file));
-    else
-        CS_TRY(cs_path(joined, err, "%s", file));
-    if (file[0] == '/' && set->follows_links && !is_below(file, root) &&
-        !is_below(file, source->named_root))
-        return cs_fail(err, CS_REFUSED,
-                       "%.300s: outside of %.300s; images = \"/\" of the data allows it", file,
-                       root);
-    if (realpath(joined, out) == NULL)
-        return cs_fail_errno(err, "missing file %.300s", joined);
-    if (!is_below(out, root) && !set->follows_links)
-        return cs_fail(err, CS_REFUSED, "%.300s: %s %.300s; %s of the data allows it", file,
-                       file[0] == '/' ? "outside of" : "a link out of", root,
-                       file[0] == '/' ? "images = \"/\"" : "follow_links = true");
-    return CS_OK;
+    return cs_place_resolve(&set->sources[file->source].place, file->name, out, err);
 }

@@ -1,11 +1,11 @@
-/* Finds and keeps pages. */
+/* Finds out which pages a column has, and the one that holds a row. */
 #include "input/data/parquet/chunk.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/io.h"
+#include "input/data/parquet/kept.h"
 
 struct slot {
     uint64_t offset; /* of the packed bytes */
@@ -21,23 +21,13 @@ struct chunk {
     bool is_known;
 };
 
-struct cs_pq_held {
-    struct cs_pq_page page;
-    int64_t chunk, slot;
-    int refs;
-    uint64_t used; /* when last */
-    struct cs_pq_held *next;
-};
-
 struct cs_pq_pages {
     int fd;
     const char *path;
     const struct cs_pq_meta *meta;
     struct chunk *chunks; /* (n_groups, n_leaves) */
-    struct cs_pq_held *first;
-    size_t bytes, max_bytes;
-    uint64_t clock;
-    pthread_mutex_t lock, listing; /* of what is kept; of finding out which pages there are */
+    struct cs_pq_kept kept;
+    pthread_mutex_t listing; /* of finding out which pages there are */
 };
 
 struct cs_pq_pages *cs_pq_pages_new(int fd, const char *path, const struct cs_pq_meta *meta,
@@ -56,34 +46,21 @@ struct cs_pq_pages *cs_pq_pages_new(int fd, const char *path, const struct cs_pq
     p->fd = fd;
     p->path = path;
     p->meta = meta;
-    p->max_bytes = max_bytes;
-    pthread_mutex_init(&p->lock, NULL);
+    cs_pq_kept_init(&p->kept, max_bytes);
     pthread_mutex_init(&p->listing, NULL);
     return p;
-}
-
-static void drop(struct cs_pq_held *held)
-{
-    cs_pq_page_free(&held->page);
-    free(held);
 }
 
 void cs_pq_pages_free(struct cs_pq_pages *p)
 {
     if (p == NULL)
         return;
-    while (p->first != NULL) {
-        struct cs_pq_held *next = p->first->next;
-        drop(p->first);
-        p->first = next;
-    }
     for (int64_t i = 0; i < p->meta->n_groups * p->meta->n_leaves; i++) {
         free(p->chunks[i].slots);
-        if (p->chunks[i].dictionary != NULL)
-            drop(p->chunks[i].dictionary);
+        cs_pq_held_free(p->chunks[i].dictionary);
     }
     free(p->chunks);
-    pthread_mutex_destroy(&p->lock);
+    cs_pq_kept_free(&p->kept);
     pthread_mutex_destroy(&p->listing);
     free(p);
 }
@@ -93,63 +70,11 @@ const struct cs_pq_page *cs_pq_held_page(const struct cs_pq_held *held)
     return &held->page;
 }
 
-/* --- what is kept ----------------------------------------------------------------------------- */
-
-/* Under the lock: the least recently used that nobody holds, until it fits. */
-static void make_room(struct cs_pq_pages *p)
-{
-    while (p->bytes > p->max_bytes) {
-        struct cs_pq_held **oldest = NULL;
-        for (struct cs_pq_held **at = &p->first; *at != NULL; at = &(*at)->next)
-            if ((*at)->refs == 0 && (oldest == NULL || (*at)->used < (*oldest)->used))
-                oldest = at;
-        if (oldest == NULL)
-            return;
-        struct cs_pq_held *gone = *oldest;
-        *oldest = gone->next;
-        p->bytes -= gone->page.held;
-        drop(gone);
-    }
-}
-
 void cs_pq_release(struct cs_pq_pages *p, struct cs_pq_held *held)
 {
-    if (held == NULL)
-        return;
-    pthread_mutex_lock(&p->lock);
-    held->refs--;
-    make_room(p);
-    pthread_mutex_unlock(&p->lock);
+    if (held != NULL)
+        cs_pq_kept_release(&p->kept, held);
 }
-
-static struct cs_pq_held *find_kept(struct cs_pq_pages *p, int64_t chunk, int64_t slot)
-{
-    struct cs_pq_held *held = NULL;
-
-    pthread_mutex_lock(&p->lock);
-    for (held = p->first; held != NULL && (held->chunk != chunk || held->slot != slot);)
-        held = held->next;
-    if (held != NULL) {
-        held->refs++;
-        held->used = ++p->clock;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return held;
-}
-
-static void keep(struct cs_pq_pages *p, struct cs_pq_held *held)
-{
-    pthread_mutex_lock(&p->lock);
-    held->refs = 1;
-    held->used = ++p->clock;
-    held->next = p->first;
-    p->first = held;
-    p->bytes += held->page.held;
-    make_room(p);
-    pthread_mutex_unlock(&p->lock);
-}
-
-/* --- reading ---------------------------------------------------------------------------------- */
 
 static enum cs_status read_page(struct cs_pq_pages *p, int64_t group, int column,
                                 const struct slot *slot, const struct cs_pq_held *dictionary,
@@ -187,13 +112,11 @@ static enum cs_status get_page(struct cs_pq_pages *p, int64_t group, int column,
 {
     const int64_t number = group * p->meta->n_leaves + column;
 
-    *out = find_kept(p, number, i);
+    *out = cs_pq_kept_find(&p->kept, number, i);
     if (*out != NULL)
         return CS_OK;
     CS_TRY(read_page(p, group, column, &chunk->slots[i], chunk->dictionary, out, err));
-    (*out)->chunk = number;
-    (*out)->slot = i;
-    keep(p, *out);
+    cs_pq_kept_add(&p->kept, *out, number, i);
     return CS_OK;
 }
 
