@@ -284,14 +284,69 @@ static void system_texts_stand_where_the_template_has_them(void **state)
         "r<|end|>\n<|assistant|>\n{y<|end|>}\n!");
 }
 
-#define TURNS(word)                                                                                \
-    "{% for m in messages %}<|im_start|>{{ m.role }} " word                                        \
-    "\n{{ m.content }}<|im_end|>\n{% endfor %}"
-
 static void put_text(const struct world *w, const char *name, const char *text)
 {
     tmpdir_write(tmpdir_path(w->dir, name), text, strlen(text));
 }
+
+/* what a directory with this chat template makes of a sample */
+static void expect_media(const char *jinja, const char *token, const char *item_text,
+                         const char *want)
+{
+    struct world w;
+    json_t *item = json_loads(item_text, 0, NULL);
+    char *got = NULL;
+
+    open_world(&w);
+    put_text(&w, "chat_template.jinja", jinja);
+    open_tokenizer(&w);
+    if (cs_template_choose(NULL, w.dir, w.tok, w.arena, &w.chat, &w.err) != CS_OK)
+        fail_msg("%s", w.err.text);
+    got = render_item(&w.chat, item, token, false);
+    if (got == NULL || strcmp(got, want) != 0)
+        fail_msg("%s\nwanted:\n%s", got != NULL ? got : "(refused)", want);
+    free(got);
+    json_decref(item);
+    close_world(&w);
+}
+
+#define EACH(body)                                                                                 \
+    "{% for m in messages %}" body                                                                 \
+    "{% for c in m['content'] %}{% if c['type'] == 'image' %}<image>{% elif c['type'] == 'video' " \
+    "%}<video>{% elif c['type'] == 'audio' %}{% set n.i = n.i + 1 %}Audio {{ n.i }}: "             \
+    "<|audio|>\n{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+#define COUNTED "{% set n = namespace(i=0) %}" EACH("<|im_start|>{{ m['role'] }}\n")
+#define SPACED                                                                                     \
+    "{% set n = namespace(i=0) %}" EACH("{{ m['role'] | capitalize }}{% if m['content'][0]['type'" \
+                                        "] == 'image' %}:{% else %}: {% endif %}")
+#define ASKING(a, b)                                                                               \
+    "{\"messages\":[{\"role\":\"user\",\"content\":[" a                                            \
+    "]},{\"role\":\"assistant\",\"content\":\"x\"},"                                               \
+    "{\"role\":\"user\",\"content\":[" b "]},{\"role\":\"assistant\",\"content\":\"y\"}]}"
+#define IMAGE "{\"type\":\"image\",\"image\":\"a.png\"}"
+#define WORD  "{\"type\":\"text\",\"text\":\"q\"}"
+
+/* "Audio 2: " of the second sound of a conversation, as Qwen2-Audio; no space between a role and a picture, but
+ * one before a text or a video, as SmolVLM */
+static void media_are_counted_and_spaced_as_the_template_does(void **state)
+{
+    (void)state;
+    expect_media(
+        COUNTED, "<|audio|>",
+        "{\"images\":[\"a\",\"b\",\"c\"],\"messages\":[{\"role\":\"user\",\"content\":"
+        "\"<|audio|>q<|audio|>\"},{\"role\":\"assistant\",\"content\":\"x\"},{\"role\":"
+        "\"user\",\"content\":\"<|audio|>r\"},{\"role\":\"assistant\",\"content\":\"y\"}]}",
+        "<|im_start|>user\nAudio 1: <|audio|>\nqAudio 2: <|audio|>\n<|im_end|>\n"
+        "<|im_start|>assistant\nx<|im_end|>\n<|im_start|>user\nAudio 3: <|audio|>\nr"
+        "<|im_end|>\n<|im_start|>assistant\ny<|im_end|>\n");
+    expect_media(SPACED, "<image>", ASKING(IMAGE "," WORD, WORD "," IMAGE),
+                 "User:<image>q<|im_end|>\nAssistant: x<|im_end|>\nUser: q<image><|im_end|>\n"
+                 "Assistant: y<|im_end|>\n");
+}
+
+#define TURNS(word)                                                                                \
+    "{% for m in messages %}<|im_start|>{{ m.role }} " word                                        \
+    "\n{{ m.content }}<|im_end|>\n{% endfor %}"
 
 /* what begins a question tells whose template it was */
 static void expect_source(struct world *w, const char *node_text, const char *prefix,
@@ -433,6 +488,7 @@ int main(void)
         cmocka_unit_test(built_in_templates_are_the_models_own),
         cmocka_unit_test(thoughts_train_where_the_model_writes_them),
         cmocka_unit_test(system_texts_stand_where_the_template_has_them),
+        cmocka_unit_test(media_are_counted_and_spaced_as_the_template_does),
         cmocka_unit_test(files_have_an_order_and_the_job_comes_first),
         cmocka_unit_test(what_trains_is_what_the_model_writes),
         cmocka_unit_test(hostile_templates_end),

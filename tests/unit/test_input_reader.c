@@ -41,8 +41,7 @@ struct world {
 static void open_world(struct world *w, const struct cs_arch *arch, const char *processor,
                        const char *video, const char *sample)
 {
-    const bool has_sound =
-        strcmp(arch->family, "whisper") == 0 || strcmp(arch->family, "qwen2_audio_encoder") == 0;
+    const bool has_sound = arch->front.stem == CS_STEM_FRAMES;
     const struct cs_record_encoder encoder = {.name = "it",
                                               .token = has_sound ? "<|AUDIO|>" : "<image>",
                                               .key = "",
@@ -127,13 +126,26 @@ static void copy_media(const char *name)
 
 static void sounds_become_the_features_of_their_encoder(void **state)
 {
-    static const char *const families[] = {"whisper", "qwen2_audio_encoder"};
+    static const struct {
+        const char *type;
+        int32_t group, rows; /* of its projector; of the language model, 0: as the sound is long */
+    } encoders[] = {
+        {"whisper",             1, 1500},
+        {"qwen2_audio_encoder", 1, 0   },
+        {"voxtral_encoder",     1, 1500},
+        {"voxtral_encoder",     4, 375 },
+    };
 
     (void)state;
     copy_media("stereo.mp3");
-    for (int f = 0; f < 2; f++) {
-        const struct cs_arch arch = {
-            .kind = CS_MODULE_ENCODER, .family = families[f], .channels = 80};
+    for (size_t f = 0; f < CS_ARRAY_LEN(encoders); f++) {
+        json_t *config =
+            json_pack("{s:s, s:i}", "model_type", encoders[f].type, "num_mel_bins", 80);
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch;
+        struct cs_err err = {0};
+        need(cs_arch_from_config(config, arena, &arch, &err), &err);
+        arch.front.merge = encoders[f].group; /* as the graph joins them */
         struct world w;
         struct cs_sample_media media;
         struct cs_sound_layout layout;
@@ -153,7 +165,8 @@ static void sounds_become_the_features_of_their_encoder(void **state)
         need(cs_sound_layout_make(&w.reader.sound, w.reader.family, sound.n_samples, &layout, NULL),
              &w.err);
         assert_int_equal(shape->kind, CS_ITEM_SOUND);
-        assert_int_equal(shape->rows, f == 0 ? 1500 : layout.rows);
+        assert_int_equal(shape->rows, encoders[f].rows > 0 ? encoders[f].rows : layout.rows);
+        assert_int_equal(layout.rows < 1500 && encoders[f].group == 1, encoders[f].rows == 0);
         assert_int_equal(shape->bytes, layout.data_frames * 80 * 4);
         need(cs_mel_new(16000, 80, 400, 160, &mel, &w.err), &w.err);
         float *want = malloc((size_t)shape->bytes);
@@ -164,6 +177,8 @@ static void sounds_become_the_features_of_their_encoder(void **state)
         free(want);
         free(data);
         close_world(&w);
+        cs_arena_free(arena);
+        json_decref(config);
     }
 }
 

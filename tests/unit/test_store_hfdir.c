@@ -491,16 +491,22 @@ static void projectors_are_told_with_what_their_towers_say(void **state)
     static const struct {
         const char *config;
         int group;
+        bool has_newline; /* a learned row that ends lines */
     } rows[] = {
         {"{\"model_type\":\"gemma3\",\"mm_tokens_per_image\":4,\"image_token_index\":9,"
          "\"text_config\":{\"model_type\":\"gemma3_text\",\"hidden_size\":48},"
          "\"vision_config\":{\"model_type\":\"siglip_vision_model\",\"hidden_size\":48,"
          "\"image_size\":28,\"patch_size\":7,\"num_attention_heads\":4,"
-         "\"num_hidden_layers\":2,\"intermediate_size\":96}}",                            4},
+         "\"num_hidden_layers\":2,\"intermediate_size\":96}}",                            4, false},
+        {"{\"model_type\":\"llava_next\",\"image_token_index\":9,"
+         "\"text_config\":{\"model_type\":\"llama\",\"hidden_size\":48},"
+         "\"vision_config\":{\"model_type\":\"clip_vision_model\",\"hidden_size\":48,"
+         "\"image_size\":28,\"patch_size\":7,\"num_attention_heads\":4,"
+         "\"num_hidden_layers\":2,\"intermediate_size\":96}}",                            0, true },
         {"{\"model_type\":\"voxtral\",\"audio_token_id\":24,"
          "\"text_config\":{\"model_type\":\"llama\",\"hidden_size\":48},"
          "\"audio_config\":{\"model_type\":\"voxtral_encoder\",\"hidden_size\":48,"
-         "\"intermediate_size\":192,\"num_attention_heads\":4,\"num_hidden_layers\":2}}", 4},
+         "\"intermediate_size\":192,\"num_attention_heads\":4,\"num_hidden_layers\":2}}", 4, false},
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
@@ -511,6 +517,7 @@ static void projectors_are_told_with_what_their_towers_say(void **state)
         if (cs_hfdir_projector_settings(hf, &settings, &err) != CS_OK)
             fail_msg("%s", err.text);
         assert_int_equal(json_integer_value(json_object_get(settings, "group")), rows[i].group);
+        assert_int_equal(json_is_true(json_object_get(settings, "newline")), rows[i].has_newline);
         json_decref(settings);
         cs_hfdir_close(hf);
     }

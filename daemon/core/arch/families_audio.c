@@ -54,17 +54,17 @@ static const struct cs_doc_table qwen2_audio_table =
 static const struct cs_doc_table voxtral_table = CS_DOC_TABLE(voxtral_keys, &cs_model_common);
 
 #define TOWER                                                                                      \
-    .kind = CS_MODULE_ENCODER, .family = "whisper", .norm = CS_ARCH_LAYER_NORM, .embed_scale = 1,  \
-    .has_qkv_bias = true, .has_o_bias = true, .has_mlp_bias = true, .has_final_norm = true
+    .kind = CS_MODULE_ENCODER, .norm = CS_ARCH_LAYER_NORM, .embed_scale = 1, .has_qkv_bias = true, \
+    .has_o_bias = true, .has_mlp_bias = true, .has_final_norm = true
 
 /* clang-format off */
 static const struct cs_family families[] = {
     {.model_type = "whisper", .table = &whisper_table, .tail = "N",
-     .base = {TOWER, .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW}}},
+     .base = {TOWER, .family = "whisper", .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW}}},
     {.model_type = "qwen2_audio_encoder", .table = &qwen2_audio_table, .tail = "MN",
-     .base = {TOWER, .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW, .pool = 2}}},
+     .base = {TOWER, .family = "qwen2_audio_encoder", .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW, .pool = 2}}},
     {.model_type = "voxtral_encoder", .table = &voxtral_table, .tail = "N",
-     .base = {TOWER, .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW}}},
+     .base = {TOWER, .family = "voxtral_encoder", .front = {.stem = CS_STEM_FRAMES, .position = CS_POSITION_ROW}}},
 };
 
 #define WB(role, kind, name, out, ...)                                                             \
@@ -88,8 +88,11 @@ static const struct cs_tensor_row whisper_rows[] = {
     T(NORM_W, NORM, "layer_norm.weight", FINAL_NORM, H), T(NORM_B, NORM, "layer_norm.bias", FINAL_NORM, H),
 };
 
+/* of the same tensors; how sounds are cut and counted goes by the family */
 static const struct cs_tensor_table tables[] = {
     {"whisper", "model.encoder.", whisper_rows, COUNT(whisper_rows)},
+    {"qwen2_audio_encoder", "model.encoder.", whisper_rows, COUNT(whisper_rows)},
+    {"voxtral_encoder", "model.encoder.", whisper_rows, COUNT(whisper_rows)},
 };
 
 /* clang-format on */

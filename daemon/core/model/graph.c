@@ -134,9 +134,9 @@ static enum cs_status read_projector(const struct builder *b, const struct cs_sp
                                           .has_bias = module->has_bias,
                                           .group = module->group,
                                           .norm_eps = (float)module->norm_eps,
-                                          .keeps_class = module->keeps_class};
+                                          .keeps_class = module->keeps_class,
+                                          .has_newline = module->has_newline};
     const char *type = json_string_value(json_object_get(module->config, "model_type"));
-    projector.has_newline = json_is_true(json_object_get(module->config, "newline"));
     if (type != NULL && strcmp(type, "mlp") != 0 && strcmp(type, "linear") != 0)
         CS_TRY(cs_projector_read(&(struct cs_config_source){module->name, "", module->config, NULL},
                                  &projector, NULL, b->err));

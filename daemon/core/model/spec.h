@@ -20,7 +20,7 @@
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
  *     final norm); projector: layers, activation, bias, family ("mlp"|"linear"|
- *     that of a composite), group, norm_eps, keeps_class; llm: tokenizer (directory), mask (who
+ *     that of a composite), group, norm_eps, keeps_class, newline; llm: tokenizer (directory), mask (who
  *     attends to whom; a rule of core/mask), window, prefix (of the rules of these names)
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
@@ -66,6 +66,7 @@ struct cs_spec_module {
     int32_t group;                   /* projector: rows of the encoder that become one; 0: 1 */
     double norm_eps;                 /* projector: of its norm, 0: that of its family */
     bool keeps_class;                /* projector: the encoder's class row is a row like others */
+    bool has_newline;                /* projector: a learned row ends lines of pictures */
     enum cs_module_kind kind;
     const json_t *config, *processor;
     const json_t *video; /* encoder of pictures: what is done to videos; NULL: it reads none */

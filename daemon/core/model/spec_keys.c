@@ -92,6 +92,7 @@ static const struct cs_spec_key keys[] = {
     KEY("model.modules[]", "group", INT, 1, 4096, NULL, "1", "projector", M(group), I32, "rows of the encoder that become one, pictures: a square of patches"),
     KEY("model.modules[]", "norm_eps", NUMBER, 0, 1, NULL, "0", "projector", M(norm_eps), F64, "of its norm; 0: that of the family"),
     KEY("model.modules[]", "keeps_class", BOOL, 0, 1, NULL, "false", "projector", M(keeps_class), BOOL, "whether the class row of the encoder is a row like others"),
+    KEY("model.modules[]", "newline", BOOL, 0, 1, NULL, "false", "projector", M(has_newline), BOOL, "whether it has a learned row, which ends the lines of a picture (LLaVA-NeXT)"),
     KEY("model.modules[]", "activation", STRING, 0, 64, "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu", "gelu", "projector", M(activation), STRING, "between the linear layers"),
     KEY("model.modules[]", "bias", BOOL, 0, 1, NULL, "true", "projector", M(has_bias), BOOL, "whether the linear layers have one"),
     KEY("model.modules[]", "family", STRING, 0, 64, "mlp|linear|qwen2_vl_merger|qwen2_5_vl_merger|qwen3_vl_merger|internvl_projector|mistral3_projector|gemma3_projector|gemma4_projector|smolvlm_connector|voxtral_projector", "mlp", "projector", M(family), STRING, "shape of the projector"),

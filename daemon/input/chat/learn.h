@@ -7,6 +7,9 @@
 
 enum { LEARN_TURNS = 6 };
 
+#define LEARN_MEDIA                                                                                \
+    "iva" /* letters of media in the parts of a content, in the order of CS_MEDIUM_* */
+
 /* A turn of a conversation that is tried. */
 struct learn_turn {
     enum cs_turn_role role;

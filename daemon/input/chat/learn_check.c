@@ -4,7 +4,7 @@
 #include "input/chat/learn.h"
 
 static const char *const roles[] = {"system", "user", "assistant"};
-static const char letters[] = "iva"; /* of media, in the order of CS_MEDIUM_* */
+static const char letters[] = LEARN_MEDIA;
 
 static json_t *content(const struct learn *l, const struct learn_turn *turn)
 {

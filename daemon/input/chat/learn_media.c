@@ -53,8 +53,8 @@ static void move_lead(const struct learn *l, struct cs_template *out, size_t n)
 }
 
 /* Media stand where they stand in the content. marker: found behind a text. */
-static bool take_in_place(const struct learn *l, const struct view *bare, const struct view *front,
-                          const char *marker, struct cs_template *out)
+static bool take_in_place(const struct learn *l, int kind, const struct view *bare,
+                          const struct view *front, const char *marker, struct cs_template *out)
 {
     size_t n = strlen(front->before) - strlen(marker);
 
@@ -63,7 +63,7 @@ static bool take_in_place(const struct learn *l, const struct view *bare, const 
         return false;
     if (n < strlen(bare->before)) { /* "User:" before a picture, "User: " before a text */
         move_lead(l, out, strlen(bare->before) - n);
-        out->media.is_spaced = true;
+        out->media.is_spaced[kind] = true;
     }
     return true;
 }
@@ -91,9 +91,22 @@ static const char *take_first(const struct learn *l, const struct view *bare,
     return NULL;
 }
 
-static const char *marker_of(const struct learn *l, char kind, const struct view *bare,
+/* The number of a medium in a marker that counts: where the marker of the second one has a 2. NULL: none. */
+static const char *number_in(const char *marker, const char *both)
+{
+    const size_t n = strlen(marker);
+    const char *second = strlen(both) > 2 * n ? both + strlen(both) - n : NULL;
+
+    for (size_t i = 0; second != NULL && i < n; i++)
+        if (marker[i] == '1' && second[i] == '2')
+            return marker + i;
+    return NULL;
+}
+
+static const char *marker_of(const struct learn *l, int k, const struct view *bare,
                              struct cs_template *out)
 {
+    const char kind = LEARN_MEDIA[k];
     const char text_first[] = {'t', kind, '\0'}, medium_first[] = {kind, 't', '\0'};
     const char two_first[] = {kind, kind, 't', '\0'};
     struct view behind, front, two;
@@ -103,10 +116,40 @@ static const char *marker_of(const struct learn *l, char kind, const struct view
         return NULL;
     if (strcmp(behind.before, bare->before) == 0 && learn_ends(behind.behind, bare->behind)) {
         const char *marker = learn_without_end(l, behind.behind, bare->behind);
-        if (marker[0] != '\0' && take_in_place(l, bare, &front, marker, out))
+        if (marker[0] != '\0' && take_in_place(l, k, bare, &front, marker, out)) {
+            out->media.number[k] = number_in(marker, two.before);
             return marker;
+        }
     }
     return take_first(l, bare, &front, &two, out);
+}
+
+/* What stands for a medium while the table is tried: its marker, without a number that changes. */
+static const char *token_of(const struct learn *l, const struct cs_template_media *media, int kind)
+{
+    const char *marker = media->marker[kind], *number = media->number[kind];
+
+    if (marker == NULL || number == NULL)
+        return marker != NULL ? marker : "";
+    return number[1] != '\0' ? number + 1
+                             : cs_arena_strndup(l->arena, marker, (size_t)(number - marker));
+}
+
+/* Two questions, both with these parts. */
+static bool is_alike(const struct learn *l, const struct cs_template *chat, const char *parts,
+                     const char *const *tokens)
+{
+    const struct learn_turn question = {
+        .role = CS_TURN_USER, .text = " a\n", .kinds = parts, .more = "\n\tb "};
+    const struct learn_turn answer = {.role = CS_TURN_ASSISTANT, .text = "c"};
+    const struct learn_turn turns[] = {
+        {.role = CS_TURN_SYSTEM, .text = "s"},
+        question, answer, question, answer
+    };
+    const int skip = l->is_dated ? 0 : 1;
+
+    return learn_compare(l, chat, turns + skip, 3 - skip, tokens, NULL) == CS_OK &&
+           learn_compare(l, chat, turns + skip, 5 - skip, tokens, NULL) == CS_OK;
 }
 
 /* Questions with media in every order; what the table says of them must be right. */
@@ -116,21 +159,15 @@ static bool is_right(const struct learn *l, const struct cs_template *chat)
     const char *tokens[CS_MEDIA];
 
     for (int k = 0; k < CS_MEDIA; k++)
-        tokens[k] = chat->media.marker[k] != NULL ? chat->media.marker[k] : "";
+        tokens[k] = token_of(l, &chat->media, k);
     for (int k = 0; k < CS_MEDIA; k++)
         for (size_t i = 0; i < CS_ARRAY_LEN(orders) && chat->media.marker[k] != NULL; i++) {
-            char kinds[8] = {0};
+            char parts[8] = {0};
             if (chat->media.is_first && strchr(orders[i], 't') != strrchr(orders[i], 't'))
                 continue; /* one text is what such templates are written for */
             for (size_t c = 0; orders[i][c] != '\0'; c++)
-                kinds[c] = orders[i][c] == 'c' ? "iva"[k] : 't';
-            const struct learn_turn turns[] = {
-                {.role = CS_TURN_SYSTEM, .text = "s"   },
-                {.role = CS_TURN_USER,   .text = " a\n", .kinds = kinds, .more = "\n\tb "},
-                {.role = CS_TURN_ASSISTANT,      .text = "c"                   },
-            };
-            const int skip = l->is_dated ? 0 : 1;
-            if (learn_compare(l, chat, turns + skip, 3 - skip, tokens, NULL) != CS_OK)
+                parts[c] = orders[i][c] == 'c' ? LEARN_MEDIA[k] : 't';
+            if (!is_alike(l, chat, parts, tokens))
                 return false;
         }
     return true;
@@ -138,14 +175,13 @@ static bool is_right(const struct learn *l, const struct cs_template *chat)
 
 void learn_media(const struct learn *l, struct cs_template *out)
 {
-    static const char kinds[] = "iva";
     struct cs_template table = *out;
     struct view bare, both;
 
     if (!look(l, "t", "", &bare))
         return;
     for (int k = 0; k < CS_MEDIA; k++)
-        table.media.marker[k] = marker_of(l, kinds[k], &bare, &table);
+        table.media.marker[k] = marker_of(l, k, &bare, &table);
     if (look(l, "tt", "", &both))
         table.media.has_leads =
             both.between[0] != '\0' && strcmp(both.between, table.turn[CS_TURN_USER].lead) == 0;

@@ -11,6 +11,7 @@ struct render {
     int n_tokens;
     struct cs_rendering *out;
     int missing[CS_MAX_ENCODERS]; /* pictures that no placeholder stands for */
+    int n_written[CS_MEDIA];      /* media so far, by kind */
     struct cs_turn system;        /* of the sample */
     bool has_system;              /* the sample's or the template's */
     int first_user, last_user, last_question, last_answer; /* turns; -1: there is none */

@@ -1,4 +1,5 @@
 /* Renders what stands between the marks of a turn: media, texts, thoughts. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,27 +27,46 @@ void cs_render_marker(struct render *r, const char *text, bool is_trained)
 
 /* --- media ------------------------------------------------------------------------------------ */
 
-/* The marker that the template writes for this placeholder; NULL: it has none. */
-static const char *marker_of(const struct cs_template *chat, const char *token)
+/* The kind whose marker the template writes for this placeholder; CS_MEDIA: it has none. */
+static int kind_of(const struct cs_template *chat, const char *token)
 {
-    for (int i = 0; i < CS_MEDIA; i++)
-        if (chat->media.marker[i] != NULL && strstr(chat->media.marker[i], token) != NULL)
-            return chat->media.marker[i];
-    return NULL;
+    int kind = 0;
+
+    while (kind < CS_MEDIA &&
+           (chat->media.marker[kind] == NULL || strstr(chat->media.marker[kind], token) == NULL))
+        kind++;
+    return kind;
+}
+
+/* Text of a marker, with the number in it if it lies there. */
+static void around(struct render *r, int kind, const char *from, const char *to)
+{
+    const char *number = r->chat->media.number[kind];
+    char digits[16];
+
+    if (number == NULL || number < from || number >= to) {
+        cs_render_segment(r->out, from, (size_t)(to - from), true, false, -1);
+        return;
+    }
+    cs_render_segment(r->out, from, (size_t)(number - from), true, false, -1);
+    snprintf(digits, sizeof digits, "%d", r->n_written[kind]);
+    cs_render_segment(r->out, digits, strlen(digits), true, false, -1);
+    cs_render_segment(r->out, number + 1, (size_t)(to - number - 1), true, false, -1);
 }
 
 static void medium(struct render *r, int encoder, const char *token, size_t n)
 {
-    const char *marker = marker_of(r->chat, token), *at = NULL;
+    const int kind = kind_of(r->chat, token);
 
-    if (marker == NULL) {
+    if (kind == CS_MEDIA) {
         cs_render_segment(r->out, token, n, true, false, encoder);
         return;
     }
-    at = strstr(marker, token);
-    cs_render_segment(r->out, marker, (size_t)(at - marker), true, false, -1);
+    const char *marker = r->chat->media.marker[kind], *at = strstr(marker, token);
+    r->n_written[kind]++;
+    around(r, kind, marker, at);
     cs_render_segment(r->out, token, n, true, false, encoder);
-    cs_render_segment(r->out, at + n, strlen(at + n), true, false, -1);
+    around(r, kind, at + n, marker + strlen(marker));
 }
 
 /* Pictures no placeholder stands for, in front of the first user turn (LLaVA's way). */
@@ -55,19 +75,24 @@ static void prepend(struct render *r)
     for (int e = 0; e < r->n_tokens; e++)
         for (; r->missing[e] > 0; r->missing[e]--) {
             medium(r, e, r->tokens[e], strlen(r->tokens[e]));
-            if (marker_of(r->chat, r->tokens[e]) == NULL)
+            if (kind_of(r->chat, r->tokens[e]) == CS_MEDIA)
                 cs_render_segment(r->out, "\n", 1, false, false, -1);
         }
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-static bool begins_with_medium(const struct render *r, const struct cs_turn *turn)
+/* The kind of the medium that a question begins with; CS_MEDIA: it begins with none that the template knows. */
+static int first_kind(const struct render *r, const struct cs_turn *turn)
 {
+    const struct cs_part *part = turn->n_parts > 0 ? turn->parts : NULL;
+
     for (int e = 0; e < r->n_tokens; e++)
         if (r->missing[e] > 0)
-            return true;
-    return turn->n_parts > 0 && turn->parts[0].encoder >= 0;
+            return kind_of(r->chat, r->tokens[e]);
+    if (part == NULL || part->encoder < 0)
+        return CS_MEDIA;
+    return part->is_video ? CS_MEDIUM_VIDEO : kind_of(r->chat, r->tokens[part->encoder]);
 }
 
 /* A text of a turn: trimmed where the template says so. is_left_kept: what stands before it belongs to it. */
@@ -90,9 +115,9 @@ void cs_render_content(struct render *r, const struct cs_turn *turn, bool is_lef
 {
     const struct cs_template_media *how = &r->chat->media;
     const char *lead = turn->role == CS_TURN_USER ? r->chat->turn[CS_TURN_USER].lead : "";
-    bool is_led = how->is_spaced && begins_with_medium(r, turn);
+    const int kind = turn->role == CS_TURN_USER ? first_kind(r, turn) : CS_MEDIA;
 
-    if (!how->is_first && !is_led)
+    if (!how->is_first && (kind == CS_MEDIA || !how->is_spaced[kind]))
         cs_render_marker(r, lead, false);
     if (turn->role == CS_TURN_USER)
         prepend(r);

@@ -63,8 +63,12 @@ enum { CS_MEDIUM_IMAGE, CS_MEDIUM_VIDEO, CS_MEDIUM_AUDIO, CS_MEDIA };
  * placeholder alone is written. */
 struct cs_template_media {
     const char *marker[CS_MEDIA];
+    const char
+        *number[CS_MEDIA]; /* the "1" in a marker that counts such media through the conversation
+                                     ("Audio 1: "); NULL: it does not */
+    bool is_spaced
+        [CS_MEDIA];  /* the lead of a question is left out where it begins with such a medium */
     bool is_first;   /* all media of a turn before its text */
-    bool is_spaced;  /* the lead of a question is left out where it begins with a medium */
     bool has_leads;  /* the lead of a question stands before every text of it */
     bool is_trimmed; /* every text of a turn is trimmed, not the turn's ends alone */
 };

@@ -22,6 +22,7 @@ enum cs_status cs_reader_open_sound(const struct cs_module *module, struct cs_re
         CS_TRY(cs_sound_processor_read(&doc, NULL, p, err));
     else
         cs_sound_processor_default(module->arch.channels, p);
+    p->group = module->arch.front.merge;
     if (p->n_mels != module->arch.channels)
         return cs_fail(err, CS_INVALID,
                        "the processor makes %d mel bands (feature_size), the %s encoder takes %d: "

@@ -54,8 +54,8 @@ enum cs_status cs_hfdir_arch(const struct cs_hfdir *dir, struct cs_findings *fin
 /* of a projector; strings live as long as dir */
 enum cs_status cs_hfdir_projector(const struct cs_hfdir *dir, struct cs_projector *out,
                                   struct cs_err *err) CS_NODISCARD;
-/* the same as a job says it of its module: family, layers, activation, bias, keeps_class, group, norm_eps; a
- * new object */
+/* the same as a job says it of its module: family, layers, activation, bias, keeps_class, group, newline,
+ * norm_eps; a new object */
 enum cs_status cs_hfdir_projector_settings(const struct cs_hfdir *dir, json_t **out,
                                            struct cs_err *err) CS_NODISCARD;
 /* a language model whose configuration asks for one matrix where its weights hold two different ones */

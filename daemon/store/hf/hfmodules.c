@@ -27,6 +27,8 @@ enum cs_status cs_hfdir_projector_settings(const struct cs_hfdir *dir, json_t **
                      (int)p.keeps_class);
     if (p.group > 1)
         json_object_set_new(*out, "group", json_integer(p.group));
+    if (p.has_newline)
+        json_object_set_new(*out, "newline", json_true());
     if (p.norm_eps > 0)
         json_object_set_new(*out, "norm_eps", json_real((double)p.norm_eps));
     return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for a projector");

@@ -20,23 +20,19 @@ static int32_t rows_of_pool(int32_t frames)
     return halved(rows_of_conv(frames) - 2);
 }
 
-static int32_t rows_of_four(int32_t frames)
-{
-    return rows_of_conv(frames) / 4;
-}
-
 static const struct {
     const char *model_types;
-    int32_t (*rows)(int32_t frames);
-    bool takes_all;           /* chunks */
-    bool counts_used;         /* frames with sound count, not all of the chunk */
-    const char *open, *close; /* tokens around the rows, NULL: none */
+    int32_t (*rows)(int32_t frames); /* of the encoder */
+    int32_t group;                   /* of these that the family's own projector makes one */
+    bool takes_all;                  /* chunks */
+    bool counts_used;                /* frames with sound count, not all of the chunk */
+    const char *open, *close;        /* tokens around the rows, NULL: none */
 } families[] = {
-    [CS_SOUND_WHISPER] = {"whisper|whisper_encoder",         rows_of_conv, false, false, NULL,            NULL           },
-    [CS_SOUND_QWEN2_AUDIO] = {"qwen2_audio|qwen2_audio_encoder", rows_of_pool, false, true,
-                          "<|audio_bos|>",                                                                "<|audio_eos|>"},
-    [CS_SOUND_VOXTRAL] = {"voxtral|voxtral_encoder",         rows_of_four, true,  false, "[BEGIN_AUDIO]",
-                          NULL                                                                                           },
+    [CS_SOUND_WHISPER] = {"whisper|whisper_encoder",         rows_of_conv, 1, false, false, NULL,            NULL           },
+    [CS_SOUND_QWEN2_AUDIO] = {"qwen2_audio|qwen2_audio_encoder", rows_of_pool, 1, false, true,
+                          "<|audio_bos|>",                                                                   "<|audio_eos|>"},
+    [CS_SOUND_VOXTRAL] = {"voxtral|voxtral_encoder",         rows_of_conv, 4, true,  false, "[BEGIN_AUDIO]",
+                          NULL                                                                                              },
 };
 
 _Static_assert(CS_ARRAY_LEN(families) == CS_SOUND_FAMILIES, "a row for every family");
@@ -76,7 +72,8 @@ enum cs_status cs_sound_layout_make(const struct cs_sound_processor *p, enum cs_
         const int32_t seen = 2 * rows_of_conv(out->n_frames) + 1;
         out->data_frames = seen < p->chunk_frames ? seen : p->chunk_frames;
     }
-    out->rows = families[family].rows(out->n_frames);
+    out->rows =
+        families[family].rows(out->n_frames) / (p->group > 0 ? p->group : families[family].group);
     if (out->rows < 1)
         return cs_fail(err, CS_INVALID, "a sound of %lld samples is too short for this encoder",
                        (long long)n_samples);

@@ -22,6 +22,8 @@ struct cs_sound_processor {
     int32_t rate, n_mels, n_fft, hop;
     int32_t chunk_samples, chunk_frames;
     float padding;
+    int32_t
+        group; /* not of the document: rows of the encoder that its projector makes one; 0: the family's */
 };
 
 /* Its keys, and those of a processor_config.json that holds it beside what joins sounds and text. */
@@ -43,7 +45,8 @@ enum cs_sound_family {
     CS_SOUND_FAMILIES
 };
 
-/* by model_type of the model or of its encoder: "qwen2_audio", "voxtral_encoder"; false: no family of sounds */
+/* by model_type of the model or of its encoder, which is its family (core/arch): "qwen2_audio", "voxtral_encoder";
+ * false: no family of sounds */
 bool cs_sound_family_find(const char *model_type, enum cs_sound_family *out);
 
 struct cs_sound_layout {
