@@ -183,7 +183,7 @@ static void try_document(const char *name, const struct cs_doc_table *table,
     int n_unknown = 0;
     assert_non_null(s.document);
     if (read_now(&s, &n_unknown) != CS_OK || n_unknown != 0)
-        fail_msg("%s: the document is not well", name);
+        fail_msg("%s: the document is not well: %s", name, text);
     try_table(&s, table, s.document, 0);
     assert_true(s.n_tried > 10);
     json_decref(s.document);
@@ -211,14 +211,17 @@ static void configurations_of_composites_and_projectors(void **state)
     const struct cs_composite_family *families = cs_composite_families(&n);
     for (int i = 0; i < n; i++) {
         char text[256];
+        const struct cs_doc_table *table = families[i].table;
         const bool has_strategy =
-            families[i].table != NULL &&
-            cs_doc_find(families[i].table, "vision_feature_select_strategy") != NULL;
-        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": {}, \"text_config\": {}%s}",
+            table != NULL && cs_doc_find(table, "vision_feature_select_strategy") != NULL;
+        const bool has_order = table != NULL && cs_doc_find(table, "ps_version") != NULL;
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"%s\": {}, \"%s\": {}%s%s}",
                  families[i].model_type, families[i].encoder_key,
-                 has_strategy ? ", \"vision_feature_select_strategy\": \"full\"" : "");
-        if (families[i].table != NULL) /* else the root is the tower's */
-            try_document(families[i].model_type, families[i].table, read_composite, text);
+                 families[i].text_key != NULL ? families[i].text_key : "text_config",
+                 has_strategy ? ", \"vision_feature_select_strategy\": \"full\"" : "",
+                 has_order ? ", \"ps_version\": \"v2\"" : "");
+        if (table != NULL) /* else the root is the tower's */
+            try_document(families[i].model_type, table, read_composite, text);
     }
     try_document("projector", cs_projector_keys(), read_arch,
                  "{\"model_type\": \"mlp\", \"in_width\": 4, \"out_width\": 4}");

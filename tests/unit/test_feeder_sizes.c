@@ -123,7 +123,7 @@ static void write_samples(const struct world *w)
     cs_buf_free(&text);
 }
 
-/* The test's small SigLIP, told that its pictures have any size, with Qwen's processor. */
+/* The test's small SigLIP as SigLIP 2, whose pictures have any size, with Qwen's processor. */
 static json_t *document(const struct world *w)
 {
     json_t *root = cs_test_spec_json(&(struct cs_test_spec){
@@ -139,6 +139,9 @@ static json_t *document(const struct world *w)
             json_object_set_new(module, "tokenizer", json_string(w->dir));
             json_object_set_new(config, "vocab_size", json_integer(300));
         } else if (strcmp(kind, "encoder") == 0) {
+            json_object_set_new(config, "model_type", json_string("siglip2_vision_model"));
+            json_object_set_new(config, "num_patches", json_integer(16));
+            json_object_del(config, "image_size");
             json_object_set_new(module, "processor",
                                 json_pack("{s:s,s:i,s:i,s:i,s:i,s:i}", "image_processor_type",
                                           "Qwen2VLImageProcessor", "patch_size", PATCH,
