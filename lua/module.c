@@ -43,7 +43,8 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[3] = cs_lua_area_lab();
     out[4] = cs_lua_area_lab_data();
     out[5] = cs_lua_area_search();
-    out[6] = cs_lua_area_lab_text();
+    out[6] = cs_lua_area_sweep();
+    out[7] = cs_lua_area_lab_text();
 }
 
 /* A name that the module or a table in it does not have is an error with the nearest one. */
@@ -68,7 +69,7 @@ void cs_lua_install(lua_State *L)
     cs_lua_register_model(L);
     cs_lua_register_plan(L);
     cs_lua_register_job(L);
-    cs_lua_register_search(L);
+    cs_lua_register_sweep(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_newtable(L);
     int module = lua_gettop(L);

@@ -16,13 +16,14 @@ struct cs_lua_area cs_lua_area_lab(void);
 struct cs_lua_area cs_lua_area_lab_data(void);
 struct cs_lua_area cs_lua_area_lab_text(void);
 struct cs_lua_area cs_lua_area_search(void);
+struct cs_lua_area cs_lua_area_sweep(void);
 
 int cs_lua_model_lora(lua_State *L); /* bind_adapter.c: a method of models */
 /* metatables with methods */
 void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);
 void cs_lua_register_job(lua_State *L);
-void cs_lua_register_search(lua_State *L);
+void cs_lua_register_sweep(lua_State *L);
 
 struct cs_lua_method { /* documentation of methods, for lua/meta and the manual */
     const char *owner, *name, *params, *returns, *help;

@@ -1,0 +1,270 @@
+/* cs.sweep: plans of every combination of parameters, ranked. Its JSON is the document that `plan --json` prints.
+ * Functions are allowed here alone: they run in the console and do not travel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sched/lower/lower.h"
+#include "core/sched/sim/predict.h"
+#include "core/sched/sim/sim.h"
+#include "lua/base/json.h"
+#include "lua/bind/bind.h"
+#include "lua/bind/sweep.h"
+
+enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000 };
+
+static int call_sweep(lua_State *L);
+
+/* clang-format off */
+static const struct cs_arg sweep_args[] = {
+    {"over", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "values of every parameter: { llm_pp = { 1, 2, 4 } }"},
+    {"where", CS_ARG_FUNCTION, false, NULL, 0, 0, 0, NULL, "function(p): whether to try this combination"},
+    {"build", CS_ARG_FUNCTION, true, NULL, 0, 0, 0, NULL, "function(p): its cs.plan or cs.search"},
+    {"rank_by", CS_ARG_LIST, false, NULL, 0, 0, 0, "{ \"step_ms\", \"peak_memory_gib\" }", "step_ms, peak_memory_gib, bubble, ranks: the smallest first"},
+};
+static const struct cs_lua_function functions[] = {
+    {"cs.sweep", "plans of every combination of parameters, ranked", "cs.sweep", sweep_args, CS_ARRAY_LEN(sweep_args), call_sweep, NULL},
+};
+
+/* clang-format on */
+
+struct cs_lua_area cs_lua_area_sweep(void)
+{
+    return (struct cs_lua_area){functions, CS_ARRAY_LEN(functions)};
+}
+
+struct sweep {
+    const char *key[MAX_KEYS]; /* kept alive by the table "over" */
+    int n;
+    lua_Integer count[MAX_KEYS], at[MAX_KEYS];
+    json_t *plans;
+    int tried, refused;
+    json_t *first_refusal;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* the table "over" is at index 2 */
+static void read_over(lua_State *L, struct sweep *s)
+{
+    double total = 1;
+    for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1) || lua_rawlen(L, -1) == 0)
+            cs_lua_error(L, "cs.sweep: over = { NAME = { value, ... } }");
+        if (s->n == MAX_KEYS)
+            cs_lua_error(L, "cs.sweep: at most %d parameters", MAX_KEYS);
+        s->key[s->n++] = lua_tostring(L, -2);
+    }
+    qsort(s->key, (size_t)s->n, sizeof(s->key[0]), by_name);
+    for (int i = 0; i < s->n; i++) {
+        lua_getfield(L, 2, s->key[i]);
+        s->count[i] = (lua_Integer)lua_rawlen(L, -1);
+        total *= (double)s->count[i];
+        lua_pop(L, 1);
+    }
+    if (total > MAX_COMBINATIONS)
+        cs_lua_error(L, "cs.sweep: more than %d combinations", MAX_COMBINATIONS);
+}
+
+static void push_combination(lua_State *L, const struct sweep *s)
+{
+    lua_createtable(L, 0, s->n);
+    for (int i = 0; i < s->n; i++) {
+        lua_getfield(L, 2, s->key[i]);
+        lua_rawgeti(L, -1, s->at[i] + 1);
+        lua_setfield(L, -3, s->key[i]);
+        lua_pop(L, 1);
+    }
+}
+
+static bool advance(struct sweep *s)
+{
+    for (int i = s->n - 1; i >= 0; i--) {
+        if (++s->at[i] < s->count[i])
+            return true;
+        s->at[i] = 0;
+    }
+    return false;
+}
+
+/* A plan as a row: simulated once more, for its memory. */
+static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
+{
+    const struct cs_plan *plan = value->plan;
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    struct cs_program *program = NULL;
+    struct cs_sim_result result;
+    struct cs_cluster cluster;
+    struct cs_err err;
+    int64_t peak = 0;
+    double busy = 0;
+    box->arena = cs_arena_new(0);
+    enum cs_status status =
+        cs_cluster_read_here(value->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
+    if (status == CS_OK)
+        status =
+            cs_program_make(plan, value->graph, plan->slots, false, box->arena, &program, &err);
+    struct cs_device_class device = *cluster.device;
+    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
+    if (status == CS_OK)
+        status = cs_simulate(program, &options, box->arena, &result, &err);
+    if (status != CS_OK)
+        cs_lua_raise(L, "cs.sweep", &err);
+    for (int32_t r = 0; r < plan->n_ranks; r++)
+        peak = result.peak_bytes[r] > peak ? result.peak_bytes[r] : peak;
+    for (int32_t i = 0; i < plan->n_stages; i++)
+        busy += 1 - result.bubble[i];
+    json_t *layout =
+        json_deep_copy(json_object_get(json_object_get(value->json, "plan"), "parallel"));
+    json_t *row =
+        json_pack("{s:s s:s s:o s:i s:i s:i s:I s:I s:f s:s s:s}", "schedule", plan->schedule,
+                  "optimizer_state", plan->keeps_bf16 ? "bf16" : "fp32", "parallel",
+                  layout ? layout : json_object(), "dp", 1, "slots", plan->slots, "ranks",
+                  plan->n_ranks, "step_ns", (json_int_t)plan->predicted_step_ns,
+                  "peak_memory_bytes", (json_int_t)peak, "bubble", 1 - busy / plan->n_ranks, "why",
+                  plan->n_why > 0 ? plan->why[plan->n_why - 1] : "", "plan_hash", plan->hash);
+    lua_pop(L, 1);
+    return row;
+}
+
+/* The result of build is on top: its row (new reference). */
+static json_t *row_of(lua_State *L)
+{
+    const struct cs_lua_value *value = cs_lua_value_test(L, -1);
+    if (value && value->kind == CS_LUA_PLAN)
+        return plan_row(L, value);
+    if (value && value->kind == CS_LUA_SWEEP)
+        return json_deep_copy(json_array_get(json_object_get(value->json, "plans"), 0));
+    cs_lua_error(L, "cs.sweep: build must return a cs.plan or cs.search, got %s",
+                 value ? cs_lua_kind_name(value->kind) : luaL_typename(L, -1));
+    return NULL;
+}
+
+/* One combination: where, then build. A plan that is refused is counted; when all are, the first
+ * reason is the sweep's error. p is pushed and popped here. */
+static void try_one(lua_State *L, struct sweep *s)
+{
+    const char *why = NULL;
+    push_combination(L, s);
+    int p = lua_gettop(L);
+    lua_pushliteral(L, "where");
+    if (lua_rawget(L, 1) == LUA_TFUNCTION) {
+        lua_pushvalue(L, p);
+        lua_call(L, 1, 1);
+        if (!lua_toboolean(L, -1)) {
+            lua_settop(L, p - 1);
+            return;
+        }
+    }
+    s->tried++;
+    lua_pushliteral(L, "build");
+    lua_rawget(L, 1);
+    lua_pushvalue(L, p);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+        s->refused++;
+        if (!s->first_refusal) {
+            s->first_refusal = json_string(luaL_tolstring(L, -1, NULL));
+            json_object_set_new(cs_lua_value_test(L, 3)->json, "first_refusal", s->first_refusal);
+        }
+        lua_settop(L, p - 1);
+        return;
+    }
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    box->json = cs_lua_to_json(L, p, &why);
+    if (!box->json)
+        cs_lua_error(L, "cs.sweep: %s", why);
+    lua_insert(L, -2);
+    json_t *row = row_of(L);
+    json_object_set(row, "parameters", box->json);
+    json_array_append_new(s->plans, row);
+    lua_settop(L, p - 1);
+}
+
+static const struct cs_sweep_metric *find_metric(const char *name)
+{
+    for (size_t i = 0; name && i < CS_SWEEP_METRICS; i++)
+        if (strcmp(cs_sweep_metrics[i].name, name) == 0)
+            return &cs_sweep_metrics[i];
+    return NULL;
+}
+
+struct ranked {
+    json_t *row;
+    double by[CS_SWEEP_METRICS];
+    size_t index;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    for (size_t i = 0; i < CS_SWEEP_METRICS; i++)
+        if (x->by[i] != y->by[i])
+            return x->by[i] < y->by[i] ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static int read_rank_by(lua_State *L, const struct cs_sweep_metric *by[])
+{
+    int n = 0;
+    lua_pushliteral(L, "rank_by");
+    if (lua_rawget(L, 1) == LUA_TTABLE)
+        for (; n < (int)CS_SWEEP_METRICS && lua_rawgeti(L, -1, n + 1) != LUA_TNIL; n++) {
+            by[n] = find_metric(lua_tostring(L, -1));
+            if (!by[n])
+                cs_lua_error(L, "cs.sweep: rank_by: step_ms, peak_memory_gib, bubble or ranks");
+            lua_pop(L, 1);
+        }
+    if (n == 0) {
+        by[n++] = &cs_sweep_metrics[0];
+        by[n++] = &cs_sweep_metrics[1];
+    }
+    return n;
+}
+
+static void rank(lua_State *L, struct sweep *s)
+{
+    const struct cs_sweep_metric *by[CS_SWEEP_METRICS] = {NULL};
+    int n_by = read_rank_by(L, by);
+    size_t n = json_array_size(s->plans);
+    struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
+    box->arena = cs_arena_new(0);
+    struct ranked *row = CS_NEW_ARRAY(box->arena, struct ranked, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        row[i].row = json_array_get(s->plans, i);
+        row[i].index = i;
+        for (int k = 0; k < n_by; k++)
+            row[i].by[k] = json_number_value(json_object_get(row[i].row, by[k]->key));
+    }
+    qsort(row, n, sizeof(row[0]), compare);
+    json_t *sorted = json_array();
+    for (size_t i = 0; i < n && i < CS_SWEEP_PLANS; i++)
+        json_array_append(sorted, row[i].row);
+    json_object_set_new(cs_lua_value_test(L, 3)->json, "plans", sorted);
+}
+
+static int call_sweep(lua_State *L)
+{
+    struct sweep s = {0};
+    cs_lua_args_check(L, &functions[0]);
+    lua_pushliteral(L, "over");
+    lua_rawget(L, 1);                                                     /* index 2 */
+    struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_SWEEP, NULL); /* index 3 */
+    value->json = json_pack("{s:s s:[]}", "schema", "cornstarch.plans/1", "plans");
+    s.plans = json_object_get(value->json, "plans");
+    read_over(L, &s);
+    do
+        try_one(L, &s);
+    while (advance(&s));
+    if (s.tried == 0)
+        return cs_lua_error(L, "cs.sweep: where accepts no combination");
+    if (s.refused == s.tried)
+        return cs_lua_error(L, "cs.sweep: every plan was refused; the first: %s",
+                            json_string_value(s.first_refusal));
+    rank(L, &s);
+    json_object_set_new(value->json, "sweep",
+                        json_pack("{s:i s:i}", "tried", s.tried, "refused", s.refused));
+    lua_settop(L, 3);
+    return 1;
+}

@@ -1,0 +1,15 @@
+/* Found plans as values of scripts: rows of the document that `plan --json` prints. */
+#ifndef CS_LUA_SWEEP_H
+#define CS_LUA_SWEEP_H
+
+enum { CS_SWEEP_METRICS = 4, CS_SWEEP_PLANS = 1000 /* kept at most */ };
+
+/* What plans are ranked by: its name in scripts, the key of a row, and the one over the other. */
+struct cs_sweep_metric {
+    const char *name, *key;
+    double scale;
+};
+
+extern const struct cs_sweep_metric cs_sweep_metrics[CS_SWEEP_METRICS];
+
+#endif
