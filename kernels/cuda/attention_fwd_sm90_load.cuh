@@ -55,21 +55,25 @@ struct cs_fwd_work {
     int32_t share, length;    /* length: entries of every item that was cut, 0: not cut */
 };
 
-/* Entries of each of the last items if they are worth cutting, else 0: when all are equally long,
- * and a share saves more than it costs to join the pieces. */
+/* Entries of each of the last items if they are worth cutting, else 0: when a share saves more than it
+ * costs to join the pieces, and all are equally long. Every tile is looked at: their order is by the
+ * cells that they have, so between two lists of one length there may be longer and shorter ones. */
 __device__ __forceinline__ int32_t cs_fwd_cut_length(const cs_fwd_args &a)
 {
-    const int32_t costs = 4; /* steps */
-    int32_t tile, head;
-    if (a.cut == 0 || !cs_fwd_item_at(a, a.n_q * a.heads - a.cut, &tile, &head))
+    const int32_t costs = 4, n = a.n_q * a.heads; /* costs: steps */
+    int32_t tile, head, last;
+    if (a.cut == 0 || !cs_fwd_item_at(a, n - a.cut, &tile, &head))
         return 0;
-    const int32_t length = a.count[tile], section = head / a.section;
-    cs_fwd_item_at(a, a.n_q * a.heads - 1, &tile, &head);
-    const bool is_even = a.count[tile] == length && head / a.section == section;
-    return is_even && length * a.cut >= costs * a.shares &&
-                   length * (a.shares - a.cut) > costs * a.shares
-               ? length
-               : 0;
+    const int32_t length = a.count[tile], before = head / a.section * a.section;
+    if (length * a.cut < costs * a.shares || length * (a.shares - a.cut) <= costs * a.shares)
+        return 0;
+    cs_fwd_item_at(a, n - 1, &tile, &last);
+    if (last / a.section != head / a.section)
+        return 0;
+    for (int32_t t = (n - a.cut - before * a.n_q) / (a.heads - before); t < a.n_q; t++)
+        if (__ldg(a.count + __ldg(a.order + t)) != length)
+            return 0;
+    return length;
 }
 
 __device__ __forceinline__ cs_fwd_work cs_fwd_work_of(const cs_fwd_args &a, int32_t number)
