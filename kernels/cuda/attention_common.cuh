@@ -159,15 +159,14 @@ template <int N, int CHAINS> __device__ __forceinline__ float cs_softmax_top(con
     return top[0];
 }
 
-/* Scores become weights; returns by what to shrink what both rows have so far. The rows go side by
- * side, without a branch but that of the vote, so that each hides the latency of the other; SUMS:
- * chains of additions for each, 1 where registers are short, or 2. */
+/* Scores become weights; returns by what to shrink what both rows have so far. top: the largest scores
+ * that this thread knows of its rows. The rows go side by side, without a branch but that of the vote,
+ * so that each hides the latency of the other; SUMS: chains of additions for each, 1 where registers
+ * are short, or 2. */
 template <int N, int SUMS>
-__device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
-                                                        cs_softmax_rows *rows)
+__device__ __forceinline__ cs_softmax_shrink cs_softmax_below(float *s, const float (&top)[2],
+                                                              float scale, cs_softmax_rows *rows)
 {
-    constexpr int CHAINS = SUMS == 2 ? 4 : 1;
-    const float top[2] = {cs_softmax_top<N, CHAINS>(s), cs_softmax_top<N, CHAINS>(s + 2)};
     float base[2], more[2] = {0.0f, 0.0f};
     const cs_softmax_shrink shrink = cs_softmax_grow<SUMS == 2>(top, scale, rows);
 #pragma unroll
@@ -187,6 +186,16 @@ __device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
         rows->sum[1] += more[1];
     }
     return shrink;
+}
+
+/* The same where the thread has all that its warp knows. */
+template <int N, int SUMS>
+__device__ __forceinline__ cs_softmax_shrink cs_softmax(float *s, float scale,
+                                                        cs_softmax_rows *rows)
+{
+    constexpr int CHAINS = SUMS == 2 ? 4 : 1;
+    const float top[2] = {cs_softmax_top<N, CHAINS>(s), cs_softmax_top<N, CHAINS>(s + 2)};
+    return cs_softmax_below<N, SUMS>(s, top, scale, rows);
 }
 
 /* The output so far, N accumulators, times these factors. */
@@ -314,6 +323,15 @@ static inline bool cs_attention_has_lists(const struct cs_attention_shape *s,
            s->kv_heads > 0 && s->heads > 0 && s->heads % s->kv_heads == 0 && s->heads <= 65535 &&
            s->scale > 0.0f && s->softcap >= 0.0f &&
            (s->q_stride | s->kv_stride | s->o_stride) % 8 == 0 && any % 16 == 0;
+}
+
+/* Bytes of shared memory that a block can have; 0: unknown */
+static inline int cs_cuda_shared_most(const struct cs_ctx *ctx)
+{
+    int bytes = 0;
+    const cudaError_t code = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                                    cs_cuda_handle_of(ctx)->device);
+    return code == cudaSuccess ? bytes : 0;
 }
 
 /* Compute capability times 10; 0: unknown */

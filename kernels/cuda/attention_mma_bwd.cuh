@@ -41,6 +41,8 @@ enum { CS_MMA_DQ = 0, CS_MMA_DK = 1, CS_MMA_DV = 2, CS_MMA_DKV = CS_MMA_DK | CS_
 template <int DIM, int STEP_, int STAGES_, int PASS_> struct cs_mma_bwd_layout {
     using rows = cs_mma_rows<DIM>;
     static constexpr int STEP = STEP_, STAGES = STAGES_, PASS = PASS_, ROWS = CS_MMA_WARPS * 16;
+    static constexpr int THREADS = CS_MMA_THREADS, COLUMNS = STEP,
+                         TILES = rows::N_TILES; /* of a warp */
     static constexpr bool IS_KEY = PASS != CS_MMA_DQ;
     static constexpr bool HAS_FIRST = PASS != CS_MMA_DV, HAS_SECOND = (PASS & CS_MMA_DV) != 0;
     static constexpr int OWN = ROWS * rows::PITCH, OTHER = STEP * rows::PITCH;
@@ -52,36 +54,42 @@ template <int DIM, int STEP_, int STAGES_, int PASS_> struct cs_mma_bwd_layout {
     static constexpr int BYTES = LIST + (int)sizeof(struct cs_mma_steps);
     static_assert(BYTES <= 101376, "shared memory of a block on cards of compute capability 8.9");
     static_assert(OWN % 128 == 0 && OTHER % 128 == 0);
+
+    /* which part of the columns of S (and of what the pass computes) the warp has */
+    __device__ __forceinline__ static int part(void)
+    {
+        return 0;
+    }
 };
 
 template <class L, bool CAP> struct cs_mma_bwd_block {
     using R = typename L::rows;
-    static constexpr int N = L::STEP / 8;
+    static constexpr int N = L::COLUMNS / 8;
     const struct cs_mma_bwd_args &a;
     uint8_t *const shared;
     const uint32_t base;
-    float first[1][R::N_TILES][4], second[1][R::N_TILES][4];
+    float first[1][L::TILES][4], second[1][L::TILES][4];
     float own_log[2], own_sum[2]; /* of rows r and r + 8, where rows are queries */
 
     __device__ __forceinline__ static int warp_row(void)
     {
-        return (int)threadIdx.x / 32 * 16;
+        return (int)threadIdx.x / 32 % CS_MMA_WARPS * 16;
     }
 
     __device__ __forceinline__ void load_own(int to, const cs_mma_matrix &m,
                                              const cs_mma_item &w) const
     {
-        R::template load<L::ROWS>(base + (uint32_t)to,
-                                  m.x + (int64_t)w.row * m.stride + w.head * R::DIM, m.stride,
-                                  w.rows);
+        R::template load<L::ROWS, L::THREADS>(base + (uint32_t)to,
+                                              m.x + (int64_t)w.row * m.stride + w.head * R::DIM,
+                                              m.stride, w.rows);
     }
 
     __device__ __forceinline__ void load_other(int to, const cs_mma_matrix &m, int32_t head,
                                                const cs_mma_walk<L::STEP> &s) const
     {
-        R::template load<L::STEP>(base + (uint32_t)to,
-                                  m.x + (int64_t)s.row() * m.stride + (head + s.round()) * R::DIM,
-                                  m.stride, s.rows());
+        R::template load<L::STEP, L::THREADS>(
+            base + (uint32_t)to, m.x + (int64_t)s.row() * m.stride + (head + s.round()) * R::DIM,
+            m.stride, s.rows());
     }
 
     /* Y1 of the step that s is at and what is known of its queries */
@@ -107,7 +115,8 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
             return {x, x};
         }
         const float *from = (const float *)(shared + L::STAT + stage * L::STAT_BYTES);
-        return *(const float2 *)(from + (is_sum ? L::STEP : 0) + 8 * n + threadIdx.x % 4 * 2);
+        return *(const float2 *)(from + (is_sum ? L::STEP : 0) + L::part() * L::COLUMNS + 8 * n +
+                                 threadIdx.x % 4 * 2);
     }
 
     /* Scores to probabilities: packed in p, and times the slope of the cap in s. */
@@ -177,7 +186,7 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
     __device__ __forceinline__ void begin(const cs_mma_item &w)
     {
 #pragma unroll
-        for (int n = 0; n < R::N_TILES; n++)
+        for (int n = 0; n < L::TILES; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 first[0][n][i] = second[0][n][i] = 0.0f;
@@ -198,8 +207,9 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
     __device__ __forceinline__ void end(void)
     {
         const cs_mma_item w = cs_mma_item_of<L::ROWS>(a.side);
-        const int row = warp_row();
-        const int64_t at = (int64_t)(w.row + row) * a.x1.stride + w.head * R::DIM;
+        const int row = warp_row(), column = L::part() * L::TILES * 8;
+        const int64_t at = (int64_t)(w.row + row) * a.x1.stride + w.head * R::DIM + column;
+        uint8_t *const own = shared + L::X1 + row * R::PITCH + column * 2;
         const float scale[1][2] = {
             {a.scale, a.scale}
         };
@@ -207,11 +217,9 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
             {1.0f, 1.0f}
         };
         if (L::HAS_FIRST)
-            R::template store<1>(first, scale, shared + L::X1 + row * R::PITCH, a.first + at,
-                                 a.x1.stride, w.rows - row);
+            R::template store<1>(first, scale, own, a.first + at, a.x1.stride, w.rows - row);
         if (L::HAS_SECOND)
-            R::template store<1>(second, unit, shared + L::X1 + row * R::PITCH, a.second + at,
-                                 a.x1.stride, w.rows - row);
+            R::template store<1>(second, unit, own, a.second + at, a.x1.stride, w.rows - row);
     }
 };
 
@@ -299,5 +307,9 @@ typedef void (*cs_mma_bwd_pass)(struct cs_ctx *, const struct cs_mma_bwd_args &)
 
 cs_mma_bwd_pass cs_mma_bwd_queries(int32_t head_dim); /* attention_mma_bwd_queries.cu */
 cs_mma_bwd_pass cs_mma_bwd_keys(int32_t head_dim);    /* attention_mma_bwd_keys.cu */
+
+/* heads of 512 (attention_mma_bwd_wide.cu) */
+void cs_mma_bwd_wide_queries(struct cs_ctx *ctx, const struct cs_mma_bwd_args &a);
+void cs_mma_bwd_wide_keys(struct cs_ctx *ctx, const struct cs_mma_bwd_args &a);
 
 #endif

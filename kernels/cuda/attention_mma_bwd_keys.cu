@@ -14,18 +14,22 @@ static void wide(struct cs_ctx *ctx, const struct cs_mma_bwd_args &a)
     cs_mma_bwd_launch<cs_mma_bwd_layout<256, 32, 2, CS_MMA_DV>>(ctx, a);
 }
 
+template <int DIM> static constexpr cs_mma_bwd_pass both = cs_mma_bwd_launch<narrow<DIM>>;
+static constexpr cs_mma_bwd_pass both_128 = cs_mma_bwd_launch<narrow<128>, capped_128>;
+
 cs_mma_bwd_pass cs_mma_bwd_keys(int32_t head_dim)
 {
     static const struct {
         int32_t dim;
         cs_mma_bwd_pass run;
     } table[] = {
-        {64,  cs_mma_bwd_launch<narrow<64>>},
-        {72,  cs_mma_bwd_launch<narrow<72>>},
-        {80,  cs_mma_bwd_launch<narrow<80>>},
-        {96,  cs_mma_bwd_launch<narrow<96>>},
-        {128, cs_mma_bwd_launch<narrow<128>, capped_128>},
-        {256,   wide                             },
+        {64,  both<64>            },
+        {72,  both<72>            },
+        {80,  both<80>            },
+        {96,  both<96>            },
+        {128, both_128            },
+        {256, wide                },
+        {512, cs_mma_bwd_wide_keys},
     };
 
     for (const auto &row : table)

@@ -17,6 +17,7 @@ cs_mma_bwd_pass cs_mma_bwd_queries(int32_t head_dim)
         {96,  cs_mma_bwd_launch<narrow<96>> },
         {128, cs_mma_bwd_launch<narrow<128>>},
         {256, cs_mma_bwd_launch<wide>       },
+        {512, cs_mma_bwd_wide_queries       },
     };
 
     for (const auto &row : table)

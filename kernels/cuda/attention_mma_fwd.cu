@@ -4,20 +4,10 @@
  * one step ahead. Two blocks share a multiprocessor, so that one's softmax hides behind the other's
  * products. Sources of the algorithm: FlashAttention-2 (arXiv 2307.08691), the online softmax of
  * Milakov and Gimelshein; skipping the rescale of small growths: FlashAttention-4. */
-#include "kernels/cuda/attention_mma_walk.cuh"
+#include "kernels/cuda/attention_mma_fwd.cuh"
 
 #define STEP 64 /* keys */
 #define N    (STEP / 8)
-
-struct args {
-    struct cs_mma_side side;
-    const __nv_bfloat16 *q, *k, *v;
-    __nv_bfloat16 *o;
-    float *lse;
-    const float *sink; /* (heads), NULL: none */
-    int32_t tokens, group, q_stride, kv_stride, o_stride;
-    struct cs_attention_scales scales;
-};
 
 /* M: tiles of 16 rows of a warp. SLOTS 3: keys of the next step are loaded beside those of this
  * one; 2: beside its values. */
@@ -32,7 +22,8 @@ template <int DIM, int M_, int SLOTS_> struct layout {
 };
 
 template <class L, bool CAP>
-__global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid_constant__ args a)
+__global__ void __launch_bounds__(CS_MMA_THREADS, 2)
+    forward_kernel(const __grid_constant__ struct cs_mma_fwd_args a)
 {
     using R = typename L::rows;
     extern __shared__ __align__(128) uint8_t shared[];
@@ -141,7 +132,8 @@ __global__ void __launch_bounds__(CS_MMA_THREADS, 2) forward_kernel(const __grid
                             a.o_stride, w.rows - at);
 }
 
-template <int DIM, int M, int SLOTS> static void launch(struct cs_ctx *ctx, const args &a, bool cap)
+template <int DIM, int M, int SLOTS>
+static void launch(struct cs_ctx *ctx, const struct cs_mma_fwd_args &a, bool cap)
 {
     using L = layout<DIM, M, SLOTS>;
     auto *kernel = cap ? forward_kernel<L, true> : forward_kernel<L, false>;
@@ -154,20 +146,22 @@ template <int DIM, int M, int SLOTS> static void launch(struct cs_ctx *ctx, cons
     CS_CUDA_LAUNCHED(ctx, "attention");
 }
 
-typedef void (*launch_fn)(struct cs_ctx *, const args &, bool);
+template <int DIM> static constexpr cs_mma_fwd_run narrow = launch<DIM, 2, 3>;
+template <int DIM> static constexpr cs_mma_fwd_run broad = launch<DIM, 1, 2>;
 
-static launch_fn launch_for(int32_t head_dim)
+static cs_mma_fwd_run launch_for(int32_t head_dim)
 {
     static const struct {
         int32_t dim;
-        launch_fn run;
+        cs_mma_fwd_run run;
     } table[] = {
-        {64,  launch<64,  2, 3>},
-        {72,  launch<72,  2, 3>},
-        {80,  launch<80,  2, 3>},
-        {96,  launch<96,  2, 3>},
-        {128, launch<128, 2, 3>},
-        {256, launch<256, 1, 2>},
+        {64,  narrow<64>     },
+        {72,  narrow<72>     },
+        {80,  narrow<80>     },
+        {96,  narrow<96>     },
+        {128, narrow<128>    },
+        {256, broad<256>     },
+        {512, cs_mma_fwd_wide},
     };
 
     for (const auto &row : table)
@@ -180,12 +174,12 @@ bool cs_cuda_attention_fwd_mma(struct cs_ctx *ctx, const struct cs_attention_sha
                                const struct cs_mask_plan *mask, const void *q, const void *k,
                                const void *v, void *o, float *lse)
 {
-    const launch_fn run = launch_for(shape->head_dim);
+    const cs_mma_fwd_run run = launch_for(shape->head_dim);
     const uintptr_t any = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)o;
     if (run == nullptr || !cs_mma_is_own(ctx, shape, mask, any))
         return false;
     const int32_t group = shape->heads / shape->kv_heads;
-    const args a = {
+    const struct cs_mma_fwd_args a = {
         .side = cs_mma_side_of(mask->cells, false, shape->heads,
                                group * cs_mma_section(ctx, shape, cs_attention_keys(shape),
                                                       (int64_t)mask->cells->n_q * group)),

@@ -103,13 +103,13 @@ template <int DIM_> struct cs_mma_rows {
     }
 
     /* Rows of a matrix in memory from row 0 on, which has ROWS rows here, rows there; LANES threads
-     * of the block for a row. */
-    template <int ROWS>
+     * of the block of THREADS for a row. */
+    template <int ROWS, int THREADS = CS_MMA_THREADS>
     __device__ __forceinline__ static void load(uint32_t to, const __nv_bfloat16 *from,
                                                 int32_t stride, int32_t rows)
     {
         constexpr int LANES = CHUNKS % 8 == 0 ? 8 : CHUNKS % 4 == 0 ? 4 : 2;
-        constexpr int AT_ONCE = CS_MMA_THREADS / LANES;
+        constexpr int AT_ONCE = THREADS / LANES;
         static_assert(ROWS % AT_ONCE == 0 && CHUNKS % LANES == 0);
         int row = (int)threadIdx.x / LANES;
         const int chunk = (int)threadIdx.x % LANES;
@@ -163,9 +163,10 @@ template <int DIM_> struct cs_mma_rows {
         }
     }
 
-    /* d (16 M, PADDED) += a (16 M, 8 N) b (8 N, PADDED): a in registers, as packed by pack */
-    template <int M, int N>
-    __device__ __forceinline__ static void add(float (&d)[M][N_TILES][4],
+    /* d (16 M, 8 TILES) += a (16 M, 8 N) b (8 N, 8 TILES): a in registers, as packed by pack; b begins
+     * at a column that is a multiple of 64, TILES fewer than N_TILES where others have the rest */
+    template <int M, int N, int TILES>
+    __device__ __forceinline__ static void add(float (&d)[M][TILES][4],
                                                const uint32_t (&a)[M][N / 2][4], uint32_t b)
     {
         int lane = (int)threadIdx.x % 32;
@@ -174,7 +175,7 @@ template <int DIM_> struct cs_mma_rows {
 #pragma unroll
         for (int k = 0; k < N / 2; k++)
 #pragma unroll
-            for (int n = 0; n < N_TILES; n += 2) {
+            for (int n = 0; n < TILES; n += 2) {
                 uint32_t right[4];
                 cs_mma_matrices_t(right, later(b, n / 2) + (uint32_t)(k * 16 * PITCH));
 #pragma unroll
@@ -187,25 +188,26 @@ template <int DIM_> struct cs_mma_rows {
 
     /* d times a factor by row (r, r + 8), rounded, to rows of shared memory that this warp alone
      * uses (16 M from shared on), from there to the first rows of a matrix in memory. */
-    template <int M>
-    __device__ __forceinline__ static void store(const float (&d)[M][N_TILES][4],
+    template <int M, int TILES>
+    __device__ __forceinline__ static void store(const float (&d)[M][TILES][4],
                                                  const float (&factor)[M][2], uint8_t *shared,
                                                  __nv_bfloat16 *to, int32_t stride, int32_t rows)
     {
+        constexpr int WIDTH = TILES < DIM / 8 ? TILES : DIM / 8; /* chunks that are there */
         const int lane = (int)threadIdx.x % 32;
         __syncwarp();
 #pragma unroll
         for (int m = 0; m < M; m++)
 #pragma unroll
-            for (int n = 0; n < N_TILES; n++)
+            for (int n = 0; n < TILES; n++)
 #pragma unroll
                 for (int h = 0; h < 2; h++)
                     *(uint32_t *)(shared + at(m * 16 + h * 8 + lane / 4, n) + lane % 4 * 4) =
                         cs_pack_bf16(d[m][n][2 * h] * factor[m][h],
                                      d[m][n][2 * h + 1] * factor[m][h]);
         __syncwarp();
-        for (int i = lane; i < 16 * M * (DIM / 8); i += 32) {
-            const int row = i / (DIM / 8), chunk = i % (DIM / 8);
+        for (int i = lane; i < 16 * M * WIDTH; i += 32) {
+            const int row = i / WIDTH, chunk = i % WIDTH;
             if (row < rows)
                 *(uint4 *)(to + (int64_t)row * stride + chunk * 8) =
                     *(const uint4 *)(shared + at(row, chunk));

@@ -12,22 +12,23 @@ struct softmax {
 /* q, o (tokens, heads, head_dim); k, v (tokens, kv_heads, head_dim); lse (heads, tokens). Block:
  * ROWS queries of head blockIdx.y. */
 template <typename T, int CHUNKS>
-__global__ void __launch_bounds__(CS_ATT_THREADS)
+__global__ void __launch_bounds__(32 * cs_att_warps<CHUNKS>)
     forward_kernel(struct cs_attention_shape s, struct cs_att_mask mask, const T *q, const T *k,
                    const T *v, T *o, float *lse)
 {
-    constexpr int DIM = CHUNKS * 32;
+    constexpr int DIM = CHUNKS * 32, WARPS = cs_att_warps<CHUNKS>, ROWS = cs_att_rows<CHUNKS>;
     extern __shared__ float4 dynamic[];
-    float *qs = (float *)dynamic, *ks = qs + CS_ATT_ROWS * DIM, *vs = ks + CS_ATT_KEYS * (DIM + 1);
-    __shared__ float ps[CS_ATT_WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
-    __shared__ struct cs_att_row own[CS_ATT_ROWS];
+    float *qs = (float *)dynamic, *ks = qs + ROWS * DIM, *vs = ks + CS_ATT_KEYS * (DIM + 1);
+    __shared__ float ps[WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
+    __shared__ struct cs_att_row own[ROWS];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int32_t q0 = (int32_t)blockIdx.x * CS_ATT_ROWS, head = (int32_t)blockIdx.y;
-    const int32_t rows = min(CS_ATT_ROWS, s.tokens - q0);
+    const int32_t q0 = (int32_t)blockIdx.x * ROWS, head = (int32_t)blockIdx.y;
+    const int32_t rows = min(ROWS, s.tokens - q0);
     const int64_t kv = (int64_t)(head / (s.heads / s.kv_heads)) * s.head_dim;
     const int64_t qo = (int64_t)head * s.head_dim;
 
-    cs_att_load<T, DIM, DIM>(q + (int64_t)q0 * s.q_stride + qo, s.q_stride, rows, s.head_dim, qs);
+    cs_att_load<T, ROWS, DIM, DIM>(q + (int64_t)q0 * s.q_stride + qo, s.q_stride, rows, s.head_dim,
+                                   qs);
     const bool is_in_order = cs_att_is_in_order(mask);
     if ((int)threadIdx.x < rows)
         own[threadIdx.x] = cs_att_row_at(mask, false, is_in_order, q0 + (int32_t)threadIdx.x);
@@ -53,10 +54,10 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
         if (!__syncthreads_or(any)) /* also: everybody is done with the last tile */
             continue;
         const int32_t keys = min(CS_ATT_KEYS, end - k0);
-        cs_att_load<T, DIM, DIM + 1>(k + (int64_t)k0 * s.kv_stride + kv, s.kv_stride, keys,
-                                     s.head_dim, ks);
-        cs_att_load<T, DIM, DIM>(v + (int64_t)k0 * s.kv_stride + kv, s.kv_stride, keys, s.head_dim,
-                                 vs);
+        cs_att_load<T, CS_ATT_KEYS, DIM, DIM + 1>(k + (int64_t)k0 * s.kv_stride + kv, s.kv_stride,
+                                                  keys, s.head_dim, ks);
+        cs_att_load<T, CS_ATT_KEYS, DIM, DIM>(v + (int64_t)k0 * s.kv_stride + kv, s.kv_stride, keys,
+                                              s.head_dim, vs);
         __syncthreads();
         if (!__any_sync(0xffffffffu, any))
             continue;
@@ -109,10 +110,12 @@ static void launch(struct cs_ctx *ctx, const struct cs_attention_shape *s,
                    const struct cs_mask_plan *mask, const T *q, const T *k, const T *v, T *o,
                    float *lse)
 {
-    const dim3 grid((unsigned)((s->tokens + CS_ATT_ROWS - 1) / CS_ATT_ROWS), (unsigned)s->heads);
-    const size_t bytes = (size_t)(3 * 32 * CHUNKS * 32 + 32) * sizeof(float);
+    constexpr int ROWS = cs_att_rows<CHUNKS>;
+    const dim3 grid((unsigned)((s->tokens + ROWS - 1) / ROWS), (unsigned)s->heads);
+    const size_t bytes = (size_t)((ROWS + 2 * CS_ATT_KEYS) * CHUNKS * 32 + 32) * sizeof(float);
     auto *kernel = forward_kernel<T, CHUNKS>;
-    CS_ATT_LAUNCH(ctx, kernel, grid, bytes, *s, cs_att_mask_of(mask), q, k, v, o, lse);
+    CS_ATT_LAUNCH(ctx, kernel, grid, 32 * cs_att_warps<CHUNKS>, bytes, *s, cs_att_mask_of(mask), q,
+                  k, v, o, lse);
 }
 
 template <typename T>
@@ -124,7 +127,8 @@ void cs_att_forward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                 : shape->head_dim <= 64  ? launch<T, 2>
                 : shape->head_dim <= 96  ? launch<T, 3>
                 : shape->head_dim <= 128 ? launch<T, 4>
-                                         : launch<T, 8>;
+                : shape->head_dim <= 256 ? launch<T, 8>
+                                         : launch<T, 16>;
     run(ctx, shape, mask, (const T *)q, (const T *)k, (const T *)v, (T *)o, lse);
 }
 

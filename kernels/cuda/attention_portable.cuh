@@ -1,26 +1,28 @@
 /* What the portable attention kernels share: the mask on the device, tiles in shared memory, the
- * score. They take any head_dim up to 256, any stride and every mask rule; rows are fp32 inside.
+ * score. They take any head_dim up to 512, any stride and every mask rule; rows are fp32 inside.
  * They ask the rule, not the lists of core/mask/cells.h: the path for fp32, for cards and shapes
  * that have no kernel of their own, and for masks without lists.
  *
  * A row looks at the rows of its document, where the rows of every document are neighbours and the
  * keys are the queries; in any other order it looks at all.
  *
- * A block owns ROWS rows (queries, or keys in the pass for dk and dv) of one head and walks over
- * tiles of KEYS rows of the other side. A warp owns PER_WARP of the rows, a lane one row of the
- * tile; where sums over the tile are taken, a lane owns columns lane, lane + 32, ... instead. */
+ * A block owns rows (queries, or keys in the pass for dk and dv) of one head and walks over tiles of
+ * KEYS rows of the other side. A warp owns PER_WARP of the rows, a lane one row of the tile; where
+ * sums over the tile are taken, a lane owns columns lane, lane + 32, ... instead. Eight warps a block;
+ * four where heads are wider than 256, for their tiles take what shared memory Hopper has. */
 #ifndef CS_CUDA_ATTENTION_PORTABLE_CUH
 #define CS_CUDA_ATTENTION_PORTABLE_CUH
 
 #include "kernels/cuda/attention_common.cuh"
 #include "kernels/cuda/mask_token.cuh"
 
-#define CS_ATT_WARPS    8
 #define CS_ATT_PER_WARP 4
-#define CS_ATT_ROWS     (CS_ATT_WARPS * CS_ATT_PER_WARP)
 #define CS_ATT_KEYS     32
-#define CS_ATT_THREADS  (CS_ATT_WARPS * 32)
-#define CS_ATT_MAX_DIM  256
+#define CS_ATT_MAX_DIM  512
+
+/* of a block; CHUNKS: of 32 columns */
+template <int CHUNKS> constexpr int cs_att_warps = CHUNKS > 8 ? 4 : 8;
+template <int CHUNKS> constexpr int cs_att_rows = cs_att_warps<CHUNKS> *CS_ATT_PER_WARP;
 
 /* The two sides of a mask by value; the arrays are device memory. */
 struct cs_att_mask {
@@ -38,7 +40,7 @@ __device__ inline bool cs_att_is_in_order(const struct cs_att_mask &mask)
 {
     bool ascends = !mask.has_keys;
     for (int32_t s = 1 + (int32_t)threadIdx.x; ascends && s < mask.q.n_segments;
-         s += CS_ATT_THREADS)
+         s += (int32_t)blockDim.x)
         ascends = mask.q.doc[mask.q.segment[s]] > mask.q.doc[mask.q.segment[s - 1]];
     return __syncthreads_and(ascends) != 0;
 }
@@ -62,11 +64,11 @@ __device__ inline struct cs_att_row cs_att_row_at(const struct cs_att_mask &mask
 }
 
 /* rows (0..count) of a matrix to (ROWS, STRIDE) fp32; zeros after the last row and column */
-template <typename T, int DIM, int STRIDE>
+template <typename T, int ROWS, int DIM, int STRIDE>
 __device__ inline void cs_att_load(const T *x, int64_t ld, int32_t count, int32_t head_dim,
                                    float *to)
 {
-    for (int i = (int)threadIdx.x; i < CS_ATT_ROWS * DIM; i += CS_ATT_THREADS) {
+    for (int i = (int)threadIdx.x; i < ROWS * DIM; i += (int)blockDim.x) {
         const int row = i / DIM, col = i % DIM;
         to[row * STRIDE + col] =
             row < count && col < head_dim ? cs_to_float(x[row * ld + col]) : 0.0f;
@@ -131,14 +133,14 @@ static inline bool cs_att_check(struct cs_ctx *ctx, const struct cs_attention_sh
 }
 
 /* Launch a kernel that uses bytes of dynamic shared memory, perhaps more than 48 KiB. */
-#define CS_ATT_LAUNCH(ctx, kernel, grid, bytes, ...)                                               \
+#define CS_ATT_LAUNCH(ctx, kernel, grid, threads, bytes, ...)                                      \
     do {                                                                                           \
         CS_CUDA_NOTE(ctx,                                                                          \
                      cudaFuncSetAttribute((const void *)(kernel),                                  \
                                           cudaFuncAttributeMaxDynamicSharedMemorySize,             \
                                           (int)(bytes)),                                           \
                      "attention");                                                                 \
-        (kernel)<<<grid, CS_ATT_THREADS, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);            \
+        (kernel)<<<grid, threads, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);                   \
         CS_CUDA_LAUNCHED(ctx, "attention");                                                        \
     } while (0)
 

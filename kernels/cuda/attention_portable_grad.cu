@@ -4,12 +4,14 @@
  * in ascending order. dq, dk and dv are OVERWRITTEN. */
 #include "kernels/cuda/attention_portable.cuh"
 
+#define DOT_WARPS 8 /* of a block of row_dots_kernel */
+
 /* dot (heads, tokens) = rowsum(dO o); one warp a row */
 template <typename T>
 __global__ void row_dots_kernel(struct cs_attention_shape s, const T *o, const T *d_o, float *dot)
 {
     const int lane = (int)threadIdx.x % 32;
-    const int64_t row = (int64_t)blockIdx.x * CS_ATT_WARPS + threadIdx.x / 32;
+    const int64_t row = (int64_t)blockIdx.x * DOT_WARPS + threadIdx.x / 32;
     if (row >= s.tokens)
         return;
     const int64_t at = row * s.o_stride + (int64_t)blockIdx.y * s.head_dim;
@@ -86,24 +88,24 @@ __device__ inline void store_rows(T *x, int64_t ld, int32_t rows, int32_t head_d
 /* OWNS_KEYS false: the block owns queries of query head blockIdx.y and gives dq; true: it owns keys
  * of kv head blockIdx.y and gives dk and dv. */
 template <typename T, int CHUNKS, bool OWNS_KEYS>
-__global__ void __launch_bounds__(CS_ATT_THREADS)
+__global__ void __launch_bounds__(32 * cs_att_warps<CHUNKS>)
     backward_kernel(struct cs_attention_shape s, struct cs_att_mask mask, struct grad_args<T> g)
 {
-    constexpr int DIM = CHUNKS * 32;
+    constexpr int DIM = CHUNKS * 32, WARPS = cs_att_warps<CHUNKS>, ROWS = cs_att_rows<CHUNKS>;
     extern __shared__ float4 dynamic[];
-    float *own0 = (float *)dynamic, *own1 = own0 + CS_ATT_ROWS * DIM;
-    float *tile0 = own1 + CS_ATT_ROWS * DIM, *tile1 = tile0 + CS_ATT_KEYS * (DIM + 1);
-    __shared__ float ps[CS_ATT_WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
-    __shared__ float ds[CS_ATT_WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
-    __shared__ struct cs_att_row own[CS_ATT_ROWS];
+    float *own0 = (float *)dynamic, *own1 = own0 + ROWS * DIM;
+    float *tile0 = own1 + ROWS * DIM, *tile1 = tile0 + CS_ATT_KEYS * (DIM + 1);
+    __shared__ float ps[WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
+    __shared__ float ds[WARPS][CS_ATT_KEYS][CS_ATT_PER_WARP];
+    __shared__ struct cs_att_row own[ROWS];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int32_t first = (int32_t)blockIdx.x * CS_ATT_ROWS, group = s.heads / s.kv_heads;
+    const int32_t first = (int32_t)blockIdx.x * ROWS, group = s.heads / s.kv_heads;
     const int32_t all = OWNS_KEYS ? mask.k.n_tokens : s.tokens;
-    const int32_t rows = min(CS_ATT_ROWS, all - first), own_head = (int32_t)blockIdx.y;
+    const int32_t rows = min(ROWS, all - first), own_head = (int32_t)blockIdx.y;
     const struct side<T> mine = OWNS_KEYS ? key_side(s, g, own_head) : query_side(s, g, own_head);
 
-    cs_att_load<T, DIM, DIM>(mine.x0 + first * mine.ld0, mine.ld0, rows, s.head_dim, own0);
-    cs_att_load<T, DIM, DIM>(mine.x1 + first * mine.ld1, mine.ld1, rows, s.head_dim, own1);
+    cs_att_load<T, ROWS, DIM, DIM>(mine.x0 + first * mine.ld0, mine.ld0, rows, s.head_dim, own0);
+    cs_att_load<T, ROWS, DIM, DIM>(mine.x1 + first * mine.ld1, mine.ld1, rows, s.head_dim, own1);
     const bool is_in_order = cs_att_is_in_order(mask);
     if ((int)threadIdx.x < rows)
         own[threadIdx.x] =
@@ -135,10 +137,10 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
             if (!__syncthreads_or(any)) /* also: everybody is done with the last tile */
                 continue;
             const int32_t count = min(CS_ATT_KEYS, end - t0);
-            cs_att_load<T, DIM, DIM + 1>(other.x0 + t0 * other.ld0, other.ld0, count, s.head_dim,
-                                         tile0);
-            cs_att_load<T, DIM, DIM + 1>(other.x1 + t0 * other.ld1, other.ld1, count, s.head_dim,
-                                         tile1);
+            cs_att_load<T, CS_ATT_KEYS, DIM, DIM + 1>(other.x0 + t0 * other.ld0, other.ld0, count,
+                                                      s.head_dim, tile0);
+            cs_att_load<T, CS_ATT_KEYS, DIM, DIM + 1>(other.x1 + t0 * other.ld1, other.ld1, count,
+                                                      s.head_dim, tile1);
             __syncthreads();
             if (!__any_sync(0xffffffffu, any))
                 continue;
@@ -174,21 +176,18 @@ __global__ void __launch_bounds__(CS_ATT_THREADS)
     }
 }
 
-static unsigned blocks_of(int32_t rows)
-{
-    return (unsigned)((rows + CS_ATT_ROWS - 1) / CS_ATT_ROWS);
-}
-
 template <typename T, int CHUNKS>
 static void launch(struct cs_ctx *ctx, const struct cs_attention_shape *s,
                    const struct cs_mask_plan *mask, const struct grad_args<T> *g)
 {
-    const size_t bytes = (size_t)(4 * 32 * CHUNKS * 32 + 64) * sizeof(float);
+    constexpr int ROWS = cs_att_rows<CHUNKS>, THREADS = 32 * cs_att_warps<CHUNKS>;
+    const size_t bytes = (size_t)(2 * (ROWS + CS_ATT_KEYS) * CHUNKS * 32 + 64) * sizeof(float);
+    const auto blocks_of = [](int32_t rows) { return (unsigned)((rows + ROWS - 1) / ROWS); };
     auto *queries = backward_kernel<T, CHUNKS, false>, *keys = backward_kernel<T, CHUNKS, true>;
-    CS_ATT_LAUNCH(ctx, queries, dim3(blocks_of(s->tokens), (unsigned)s->heads), bytes, *s,
+    CS_ATT_LAUNCH(ctx, queries, dim3(blocks_of(s->tokens), (unsigned)s->heads), THREADS, bytes, *s,
                   cs_att_mask_of(mask), *g);
-    CS_ATT_LAUNCH(ctx, keys, dim3(blocks_of(cs_attention_keys(s)), (unsigned)s->kv_heads), bytes,
-                  *s, cs_att_mask_of(mask), *g);
+    CS_ATT_LAUNCH(ctx, keys, dim3(blocks_of(cs_attention_keys(s)), (unsigned)s->kv_heads), THREADS,
+                  bytes, *s, cs_att_mask_of(mask), *g);
 }
 
 size_t cs_att_backward_workspace(const struct cs_attention_shape *shape)
@@ -207,9 +206,9 @@ void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
         return;
     }
     float *dot = (float *)cs_attention_align((size_t)ctx->workspace);
-    const dim3 grid((unsigned)((shape->tokens + CS_ATT_WARPS - 1) / CS_ATT_WARPS),
+    const dim3 grid((unsigned)((shape->tokens + DOT_WARPS - 1) / DOT_WARPS),
                     (unsigned)shape->heads);
-    row_dots_kernel<T><<<grid, CS_ATT_THREADS, 0, cs_cuda_stream_of(ctx)>>>(*shape, (const T *)o,
+    row_dots_kernel<T><<<grid, 32 * DOT_WARPS, 0, cs_cuda_stream_of(ctx)>>>(*shape, (const T *)o,
                                                                             (const T *)d_o, dot);
     CS_CUDA_LAUNCHED(ctx, "attention_grad");
     cs_attention_sink_grad(ctx, shape, {lse, dot, -CS_LOG2E, shape->tokens, shape->tokens, 64});
@@ -223,7 +222,8 @@ void cs_att_backward(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
                 : shape->head_dim <= 64  ? launch<T, 2>
                 : shape->head_dim <= 96  ? launch<T, 3>
                 : shape->head_dim <= 128 ? launch<T, 4>
-                                         : launch<T, 8>;
+                : shape->head_dim <= 256 ? launch<T, 8>
+                                         : launch<T, 16>;
     run(ctx, shape, mask, &g);
 }
 

@@ -196,6 +196,7 @@ static int cases(struct lab *lab, struct att_args *out)
     }
     for (int i = 0; i < 8; i++)
         out[n++] = make(CS_MASK_ITEM, lengths[i], 2, 1, dims[i], 0, 0.0f);
+    out[n++] = make(CS_MASK_IMAGE_BIDIR, 300, 4, 2, 512, 0, 0.0f);
     out[n++] = make(CS_MASK_CAUSAL, 200, 4, 1, 64, 0, 5.0f);
     out[n++] = make(CS_MASK_CAUSAL, 0, 4, 1, 64, 0, 0.0f);
     out[n++] = make(CS_MASK_FULL, 700, 16, 16, 72, 0, 0.0f);

@@ -10,10 +10,10 @@
 #include "core/mask/span.h"
 
 static const int32_t lengths[] = {57, 128, 144, 256, 283, 512, 1000, 1024, 4097};
-static const int32_t dims[] = {64, 72, 80, 96, 128, 256};
+static const int32_t dims[] = {64, 72, 80, 96, 128, 256, 512};
 static const int32_t groups[] = {1, 4, 8};
 
-enum { LENGTHS = 9, SHORT = 6, DIMS = 6, GROUPS = 3 };
+enum { LENGTHS = 9, SHORT = 6, DIMS = 7, GROUPS = 3 };
 
 /* Worse than twice the eager program and the noise of sums that are 0? */
 static bool is_close(const char *what, const struct att_difference *d, bool is_bf16, int32_t heads)
