@@ -1,27 +1,37 @@
 /* The gated delta rule on a GPU, forward: lists of chunks, what does not need the state (all chunks
  * side by side), the state through the chunks of a document, outputs (side by side again). */
-#include "kernels/cuda/delta.cuh"
+#include "kernels/cuda/delta_mma.cuh"
 
 #define LIST_THREADS 1024
 
 /* ---- chunks ---- */
 
-/* Inclusive scan over the block: maxima of x, or sums */
+/* Inclusive scan over the block: maxima of x, or sums. Lanes of a warp, then the warps' last ones. */
+template <bool IS_MAX> __device__ static int32_t warp_scan(int32_t x)
+{
+    for (int d = 1; d < 32; d *= 2) {
+        const int32_t before = __shfl_up_sync(0xffffffffu, x, d);
+        if ((int)threadIdx.x % 32 >= d)
+            x = IS_MAX ? max(x, before) : x + before;
+    }
+    return x;
+}
+
 template <bool IS_MAX> __device__ static int32_t block_scan(int32_t x)
 {
-    __shared__ int32_t all[LIST_THREADS];
-    const int t = (int)threadIdx.x;
-    all[t] = x;
+    __shared__ int32_t last[LIST_THREADS / 32];
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    x = warp_scan<IS_MAX>(x);
+    __syncthreads(); /* the scan before is read */
+    if (lane == 31)
+        last[warp] = x;
     __syncthreads();
-    for (int d = 1; d < LIST_THREADS; d *= 2) {
-        const int32_t other = t >= d ? all[t - d] : IS_MAX ? -1 : 0;
-        __syncthreads();
-        all[t] = IS_MAX ? max(all[t], other) : all[t] + other;
-        __syncthreads();
-    }
-    x = all[t];
+    if (warp == 0)
+        last[lane] = warp_scan<IS_MAX>(last[lane]);
     __syncthreads();
-    return x;
+    if (warp == 0)
+        return x;
+    return IS_MAX ? max(x, last[warp - 1]) : x + last[warp - 1];
 }
 
 /* One block: where chunks begin, and which chunk is the first of each document. */
@@ -285,6 +295,7 @@ size_t cs_delta_place_all(const struct cs_delta_shape *shape, int32_t rows, char
     take(&out->first, n + 1);
     take(&out->qn, keys);
     take(&out->kn, keys);
+    take(&out->sums, sizeof(T) == 2 ? n * heads : 0);
     take(&out->inv, n * heads * c);
     take(&out->u0, by_v);
     take(&out->u, by_v);
@@ -342,6 +353,12 @@ template <typename T> void cs_delta_begin(struct cs_ctx *ctx, const cs_delta_arg
     const unsigned blocks = ((unsigned)a.rows * (unsigned)a.key_heads + warps - 1) / warps;
     delta_keys_kernel<T><<<blocks, CS_DELTA_THREADS, 0, stream>>>(a, a.q, a.scale, a.qn);
     delta_keys_kernel<T><<<blocks, CS_DELTA_THREADS, 0, stream>>>(a, a.k, 1.0f, a.kn);
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_prepare(ctx, a);
+            cs_delta_mma_scan(ctx, a);
+            return;
+        }
     CS_DELTA_LAUNCH(ctx, delta_prepare_kernel<T>, cs_delta_grid(a), prepare_bytes(a), a);
     CS_DELTA_LAUNCH(ctx, delta_scan_kernel<T>, cs_delta_strips(a), scan_bytes(a), a);
 }
@@ -355,6 +372,11 @@ void cs_cuda_delta(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
         return;
     a.o = (T *)o;
     cs_delta_begin(ctx, a);
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_output(ctx, a);
+            return;
+        }
     CS_DELTA_LAUNCH(ctx, delta_output_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
 }
 

@@ -30,6 +30,7 @@ template <typename T> struct cs_delta_args {
     int32_t *count;         /* [0] chunks, [1] documents */
     int32_t *begin, *first; /* row where a chunk begins; first chunk of a document; one more each */
     T *qn, *kn;             /* (rows, key_heads, dk_pad) normalised, q scaled */
+    float *sums;            /* (heads, rows) running sums of g in a chunk, of the kernels in bf16 */
     T *inv;                 /* (.., chunk) row of (I + L)^-1 */
     T *u0, *u, *du;         /* (.., dv_pad) */
     T *w, *dqh, *dkh;       /* (.., dk_pad); gradients of qn and kn by head */
@@ -221,11 +222,12 @@ bool cs_delta_args_of(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
  * begin with. */
 template <typename T> void cs_delta_begin(struct cs_ctx *ctx, const cs_delta_args<T> &a);
 
-/* Blocks for a pass over chunks and heads: as many as there may be, at most a few waves. */
+/* Blocks for a pass over chunks and heads: as many as whole chunks take, and some for the ends of
+ * documents; where there are more of those, blocks take turns. (Blocks without work are not free.) */
 template <typename T> inline dim3 cs_delta_grid(const cs_delta_args<T> &a)
 {
-    const int32_t most = a.rows < 2048 ? a.rows : 2048;
-    return dim3((unsigned)most, (unsigned)a.heads);
+    const int32_t usual = a.rows / cs_delta_rows<T> + 32;
+    return dim3((unsigned)(a.rows < usual ? a.rows : usual), (unsigned)a.heads);
 }
 
 /* For a pass through documents: some at a time, heads, strips of columns. */
@@ -236,13 +238,16 @@ template <typename T> inline dim3 cs_delta_strips(const cs_delta_args<T> &a)
 }
 
 #define CS_DELTA_LAUNCH(ctx, kernel, grid, bytes, ...)                                             \
+    CS_DELTA_LAUNCH_OF(ctx, kernel, grid, CS_DELTA_THREADS, bytes, __VA_ARGS__)
+
+#define CS_DELTA_LAUNCH_OF(ctx, kernel, grid, threads, bytes, ...)                                 \
     do {                                                                                           \
         CS_CUDA_NOTE(ctx,                                                                          \
                      cudaFuncSetAttribute((const void *)(kernel),                                  \
                                           cudaFuncAttributeMaxDynamicSharedMemorySize,             \
                                           (int)(bytes)),                                           \
                      "shared memory of the delta rule");                                           \
-        (kernel)<<<grid, CS_DELTA_THREADS, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);          \
+        (kernel)<<<grid, threads, bytes, cs_cuda_stream_of(ctx)>>>(__VA_ARGS__);                   \
         CS_CUDA_LAUNCHED(ctx, #kernel);                                                            \
     } while (0)
 

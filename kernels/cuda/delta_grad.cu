@@ -1,7 +1,7 @@
 /* The gated delta rule on a GPU, backward: everything of the forward up to the states again, what
  * outputs ask of U (all chunks side by side), the gradient of the state from the last chunk of a
  * document to its first, then gradients (side by side). */
-#include "kernels/cuda/delta.cuh"
+#include "kernels/cuda/delta_mma.cuh"
 
 /* ---- what outputs ask of U ---- */
 
@@ -328,6 +328,21 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS)
         to[j] = cs_from_float<T>(factor * by * (grad(j) - by * by * along * cs_to_float(from[j])));
 }
 
+/* what is known of chunks becomes gradients of q and k by head, of v, g and beta */
+template <typename T> static void chunk_grads(struct cs_ctx *ctx, const cs_delta_args<T> &a)
+{
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_pull(ctx, a);
+            cs_delta_mma_back(ctx, a);
+            cs_delta_mma_grad(ctx, a);
+            return;
+        }
+    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
+    CS_DELTA_LAUNCH(ctx, delta_back_kernel<T>, cs_delta_strips(a), back_bytes(a), a);
+    CS_DELTA_LAUNCH(ctx, delta_grad_kernel<T>, cs_delta_grid(a), grad_bytes(a), a);
+}
+
 template <typename T>
 void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                         const struct cs_mask_plan *mask, const struct cs_delta_in *in,
@@ -343,9 +358,7 @@ void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
     a.dg = out->dg;
     a.dbeta = out->dbeta;
     cs_delta_begin(ctx, a);
-    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
-    CS_DELTA_LAUNCH(ctx, delta_back_kernel<T>, cs_delta_strips(a), back_bytes(a), a);
-    CS_DELTA_LAUNCH(ctx, delta_grad_kernel<T>, cs_delta_grid(a), grad_bytes(a), a);
+    chunk_grads(ctx, a);
     const unsigned warps = CS_DELTA_THREADS / 32;
     const unsigned blocks = ((unsigned)a.rows * (unsigned)a.key_heads + warps - 1) / warps;
     delta_keys_grad_kernel<T>

@@ -1,5 +1,11 @@
-/* RMS norms of the heads of a row, each by itself (a warp a head), and scales by column. Activations
- * are OVERWRITTEN (dx: or added to), gradients of weights ACCUMULATED. Formulas: kernels/cpu/heads.c. */
+/* RMS norms of the heads of a row, each by itself, and scales by column. Activations are OVERWRITTEN
+ * (dx: or added to), gradients of weights ACCUMULATED. Formulas: kernels/cpu/heads.c.
+ *
+ * A head of up to 256 elements is one pack (8 elements) of each of its LANES neighbouring lanes, which
+ * have it in registers from the one time it is read to the end; a warp has 32 / LANES heads. Backward
+ * a lane's columns are the same in all of its heads, so the sums of the weights' gradients are made on
+ * the way: by lane, by block in shared memory, by blocks in the handle's scratch. Wider heads: a warp a
+ * head, which is read twice. */
 #include "kernels/cuda/colsum.cuh"
 
 #define WARPS 8
@@ -108,6 +114,140 @@ template <typename T> struct head_term {
     }
 };
 
+/* ---- heads of one pack a lane ---- */
+
+#define FAST_BLOCKS 1056 /* eight for each of 132 multiprocessors; backward */
+
+template <int LANES> __device__ inline float lanes_sum(float x)
+{
+#pragma unroll
+    for (int width = LANES / 2; width > 0; width /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, width);
+    return x;
+}
+
+/* Item of the thread in a round of the grid; all lanes of a warp go as many rounds. */
+template <int LANES> __device__ inline int64_t item_of(int64_t round)
+{
+    return (round * gridDim.x + blockIdx.x) * (32 * WARPS / LANES) + threadIdx.x / LANES;
+}
+
+template <typename T, int LANES>
+__global__ void __launch_bounds__(32 * WARPS) heads_fast_kernel(struct heads_args g)
+{
+    const int64_t items = g.rows * g.heads, item = item_of<LANES>(0);
+    const int64_t col = threadIdx.x % LANES * CS_PACK;
+    const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
+    const bool is_there = item < items && col < g.n;
+    float v[CS_PACK] = {}, w[CS_PACK], sum = 0.0f;
+    if (is_there)
+        cs_load_pack((const T *)g.x + row * g.ld_x + head * g.n + col, g.n - col, v);
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        sum += v[i] * v[i];
+    const float rstd = rsqrtf(lanes_sum<LANES>(sum) / (float)g.n + g.eps);
+    if (!is_there)
+        return;
+    load_weight<T>(g, col, w);
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        v[i] *= rstd * w[i];
+    cs_store_pack((T *)g.y + row * g.ld_y + head * g.n + col, g.n - col, v);
+    if (col == 0)
+        g.stat[item] = rstd;
+}
+
+/* part (blocks, n) of the gradient of w, NULL: not needed */
+template <typename T, int LANES>
+__global__ void __launch_bounds__(32 * WARPS)
+    heads_fast_grad_kernel(struct heads_args g, float *part)
+{
+    __shared__ float sums[32 * WARPS / LANES][LANES * CS_PACK];
+    const int64_t items = g.rows * g.heads;
+    const int64_t col = threadIdx.x % LANES * CS_PACK;
+    float w[CS_PACK] = {}, dw[CS_PACK] = {};
+    cs_colsum_early();
+    if (col < g.n)
+        load_weight<T>(g, col, w);
+    for (int64_t round = 0; item_of<LANES>(round) - threadIdx.x / LANES < items; round++) {
+        const int64_t item = item_of<LANES>(round);
+        const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
+        const bool is_there = item < items && col < g.n;
+        float v[CS_PACK] = {}, d[CS_PACK] = {}, old[CS_PACK] = {}, sum = 0.0f;
+        T *const dx = (T *)g.dx + row * g.ld_dx + head * g.n + col;
+        float rstd = 0.0f;
+        if (is_there) {
+            cs_load_pack((const T *)g.x + row * g.ld_x + head * g.n + col, g.n - col, v);
+            cs_load_pack((const T *)g.dy + row * g.ld_y + head * g.n + col, g.n - col, d);
+            if (g.adds)
+                cs_load_pack(dx, g.n - col, old);
+            rstd = g.stat[item];
+        }
+#pragma unroll
+        for (int i = 0; i < CS_PACK; i++) {
+            v[i] *= rstd;
+            sum += d[i] * w[i] * v[i];
+            dw[i] += d[i] * v[i];
+        }
+        const float avg = lanes_sum<LANES>(sum) / (float)g.n;
+#pragma unroll
+        for (int i = 0; i < CS_PACK; i++)
+            v[i] = old[i] + rstd * (d[i] * w[i] - v[i] * avg);
+        if (is_there)
+            cs_store_pack(dx, g.n - col, v);
+    }
+    if (part == nullptr)
+        return;
+#pragma unroll
+    for (int i = 0; i < CS_PACK; i++)
+        sums[threadIdx.x / LANES][col + i] = dw[i];
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < g.n; i += 32 * WARPS) {
+        float sum = 0.0f;
+        for (int k = 0; k < 32 * WARPS / LANES; k++)
+            sum += sums[k][i];
+        part[(int64_t)blockIdx.x * g.n + i] = sum;
+    }
+}
+
+/* LANES for heads of n elements; 0: they are too wide */
+static int lanes_of(int64_t n)
+{
+    return n <= 64 ? 8 : n <= 128 ? 16 : n <= 256 ? 32 : 0;
+}
+
+static int64_t fast_blocks(const struct heads_args &g)
+{
+    const int64_t each = 32 * WARPS / lanes_of(g.n);
+    return (g.rows * g.heads + each - 1) / each;
+}
+
+template <typename T> static void heads_fast(struct cs_ctx *ctx, const struct heads_args &g)
+{
+    const int lanes = lanes_of(g.n);
+    auto *const kernel = lanes == 8    ? heads_fast_kernel<T, 8>
+                         : lanes == 16 ? heads_fast_kernel<T, 16>
+                                       : heads_fast_kernel<T, 32>;
+    kernel<<<(unsigned)fast_blocks(g), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
+}
+
+template <typename T>
+static void heads_fast_grad(struct cs_ctx *ctx, const struct heads_args &g, void *dw)
+{
+    const int lanes = lanes_of(g.n);
+    const int64_t all = fast_blocks(g), blocks = all < FAST_BLOCKS ? all : FAST_BLOCKS;
+    float *const part = dw != nullptr ? (float *)cs_cuda_handle_of(ctx)->scratch : nullptr;
+    auto *const kernel = lanes == 8    ? heads_fast_grad_kernel<T, 8>
+                         : lanes == 16 ? heads_fast_grad_kernel<T, 16>
+                                       : heads_fast_grad_kernel<T, 32>;
+    kernel<<<(unsigned)blocks, 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g, part);
+    CS_CUDA_LAUNCHED(ctx, "norm_heads_grad");
+    if (dw != nullptr)
+        cs_colsum_finish<1>(ctx, g.n, (int)blocks, part, dw, nullptr);
+}
+
+/* ---- entries ---- */
+
 static unsigned blocks_of(int64_t rows, int32_t heads)
 {
     return (unsigned)((rows * heads + WARPS - 1) / WARPS);
@@ -123,7 +263,10 @@ void cs_cuda_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t
         return;
     g.rows = rows, g.heads = heads, g.n = n, g.eps = eps, g.offset = offset;
     g.x = x, g.ld_x = ld_x, g.w = w, g.y = y, g.ld_y = ld_y, g.stat = stat;
-    heads_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
+    if (lanes_of(n) > 0)
+        heads_fast<T>(ctx, g);
+    else
+        heads_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
     CS_CUDA_LAUNCHED(ctx, "norm_heads");
 }
 
@@ -136,13 +279,17 @@ void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, in
     struct heads_args g = {};
     if (rows <= 0 || heads <= 0)
         return;
+    g.rows = rows, g.heads = heads, g.n = n, g.offset = offset, g.x = x, g.ld_x = ld_x, g.w = w;
+    g.stat = const_cast<float *>(stat), g.dy = dy, g.ld_y = ld_dy, g.dx = dx, g.ld_dx = ld_dx;
+    g.adds = adds != 0;
+    if (lanes_of(n) > 0) {
+        heads_fast_grad<T>(ctx, g, dw);
+        return;
+    }
     if (dw != nullptr)
         cs_colsum<1>(ctx, rows * heads, n,
                      head_term<T>{(const T *)x, (const T *)dy, stat, n, ld_x, ld_dy, heads}, dw,
                      nullptr);
-    g.rows = rows, g.heads = heads, g.n = n, g.offset = offset, g.x = x, g.ld_x = ld_x, g.w = w;
-    g.stat = const_cast<float *>(stat), g.dy = dy, g.ld_y = ld_dy, g.dx = dx, g.ld_dx = ld_dx;
-    g.adds = adds != 0;
     heads_grad_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
     CS_CUDA_LAUNCHED(ctx, "norm_heads_grad");
 }

@@ -106,17 +106,19 @@ static void one_delta_grad(struct lab *lab, struct delta_case a)
     lab_run(lab, &c);
 }
 
+/* Rows of odd strides every other time, else of strides that are multiples of 16 bytes. */
 static struct delta_case make(int32_t rows, int32_t longest, int32_t heads, int32_t key_heads,
                               int32_t key_dim, int32_t value_dim, float decay)
 {
+    const int64_t gap = rows % 4 == 0 ? 8 : 1;
     return (struct delta_case){
         .s = {.heads = heads,
               .key_heads = key_heads,
               .key_dim = key_dim,
               .value_dim = value_dim,
-              .q_stride = key_heads * key_dim + 3,
-              .v_stride = heads * value_dim + 1,
-              .o_stride = heads * value_dim + 2,
+              .q_stride = key_heads * key_dim + 3 * gap,
+              .v_stride = heads * value_dim + gap,
+              .o_stride = heads * value_dim + 2 * gap,
               .eps = 1e-6f},
         .rows = rows,
         .longest = longest,
@@ -186,15 +188,26 @@ static void one_gate(struct lab *lab, struct gate_case g)
 struct conv_case {
     int32_t rows, n_segments, taps;
     int64_t channels;
+    bool is_aligned; /* rows begin at multiples of 16 bytes */
 };
+
+static int64_t stride_of_x(const struct conv_case *g)
+{
+    return g->channels + (g->is_aligned ? 8 : 5);
+}
+
+static int64_t stride_of_y(const struct conv_case *g)
+{
+    return g->channels + (g->is_aligned ? 16 : 1);
+}
 
 static void call_conv(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
                       const void *args)
 {
     const struct conv_case *g = args;
     const struct cs_mask_plan mask = mask_of(g->rows, g->n_segments, p);
-    ops->short_conv(ctx, &mask, g->channels, g->taps, p[2], g->channels + 5, p[3], p[4],
-                    g->channels + 1);
+    ops->short_conv(ctx, &mask, g->channels, g->taps, p[2], stride_of_x(g), p[3], p[4],
+                    stride_of_y(g));
 }
 
 static void call_conv_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
@@ -202,8 +215,8 @@ static void call_conv_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *c
 {
     const struct conv_case *g = args;
     const struct cs_mask_plan mask = mask_of(g->rows, g->n_segments, p);
-    ops->short_conv_grad(ctx, &mask, g->channels, g->taps, p[2], g->channels + 5, p[3], p[4],
-                         g->channels + 1, p[5], p[6]);
+    ops->short_conv_grad(ctx, &mask, g->channels, g->taps, p[2], stride_of_x(g), p[3], p[4],
+                         stride_of_y(g), p[5], p[6]);
 }
 
 static void one_conv(struct lab *lab, struct conv_case g)
@@ -214,13 +227,13 @@ static void one_conv(struct lab *lab, struct conv_case g)
                              .call = is_grad ? call_conv_grad : call_conv,
                              .args = &g};
         g.n_segments = fill_documents(lab, &c, g.rows, 40);
-        lab_real(lab, &c, LAB_ACT, g.rows * (g.channels + 5), -2, 2);
+        lab_real(lab, &c, LAB_ACT, g.rows * stride_of_x(&g), -2, 2);
         lab_real(lab, &c, LAB_ACT, g.channels * g.taps, -1, 1);
         if (!is_grad) {
-            lab_output(lab, &c, LAB_ACT, g.rows * (g.channels + 1), rel, 1e-6);
+            lab_output(lab, &c, LAB_ACT, g.rows * stride_of_y(&g), rel, 1e-6);
         } else {
-            lab_real(lab, &c, LAB_ACT, g.rows * (g.channels + 1), -1, 1);
-            lab_output(lab, &c, LAB_ACT, g.rows * (g.channels + 5), rel, 1e-5);
+            lab_real(lab, &c, LAB_ACT, g.rows * stride_of_y(&g), -1, 1);
+            lab_output(lab, &c, LAB_ACT, g.rows * stride_of_x(&g), rel, 1e-5);
             added(lab, &c, g.channels * g.taps);
         }
         lab_run(lab, &c);
@@ -258,5 +271,9 @@ void group_recurrent(struct lab *lab)
     one_conv(lab, (struct conv_case){.rows = 1, .taps = 4, .channels = 1});
     one_conv(lab, (struct conv_case){.rows = 333, .taps = 4, .channels = 100});
     one_conv(lab, (struct conv_case){.rows = 1200, .taps = 8, .channels = 64});
+    one_conv(lab, (struct conv_case){.rows = 2000, .taps = 4, .channels = 600, .is_aligned = true});
+    one_conv(lab, (struct conv_case){.rows = 129, .taps = 2, .channels = 8, .is_aligned = true});
+    one_conv(lab, (struct conv_case){.rows = 700, .taps = 7, .channels = 256, .is_aligned = true});
+    one_conv(lab, (struct conv_case){.rows = 260, .taps = 3, .channels = 30, .is_aligned = true});
     lab_group(lab, "short_conv");
 }
