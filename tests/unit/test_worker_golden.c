@@ -85,15 +85,32 @@ static float *fetch(const void *acts, int64_t n)
     return out;
 }
 
-/* In bf16 single values are rounded: the direction of the whole is compared. PyTorch in bf16 on the
- * CPU, against the same fp32 figures: logits as a whole 0.9993 (gemma4) to 0.9999, their worst row
- * 0.9916 (gemma4), 0.9937 (qwen2) to 0.9998. Gradients of a tensor: off by 0.04 to 0.09 of their norm;
- * where scores are not divided (gemma4) by 0.31. */
-static const double cosine_of_all = 0.999, cosine_of_row = 0.996;
+/* In bf16 single values are rounded: directions are compared, and gradients by the norm of what they are
+ * off. What bf16 leaves open is the family's: PyTorch in bf16 on the CPU, against the same fp32 figures,
+ * has logits as a whole from 0.9993 to 0.9999, their worst row from 0.9937 (qwen2) to 0.9998, gradients
+ * off by 0.04 to 0.09 of their norm; where scores are not divided (gemma4) 0.9916 and 0.28, with recurrent
+ * blocks (qwen3.5) 0.9962 and 0.46; a row of mixtral whose expert is chosen by less than bf16 holds takes
+ * another one. */
+struct bf16_limits {
+    const char *family;
+    double all, row, gradient, steps; /* steps: losses and norms of five */
+};
 
-static double bf16_gradient(const struct cs_graph *graph)
+static const struct bf16_limits bf16_usual = {"", 0.999, 0.996, 6.3e-2, 0.1};
+
+static const struct bf16_limits bf16_limits[] = {
+    {"gemma4",  0.99, 0.98, 1.0, 0.5},
+    {"mixtral", 0.99, 0.95, 0.3, 0.5},
+    {"qwen3_5", 0.98, 0.95, 1.5, 0.5},
+};
+
+static const struct bf16_limits *limits_of(const struct cs_graph *graph)
 {
-    return strcmp(cs_graph_llm(graph)->arch.family, "gemma4") == 0 ? 0.5 : 6.3e-2;
+    const char *family = cs_graph_llm(graph)->arch.family;
+    for (size_t i = 0; i < CS_ARRAY_LEN(bf16_limits); i++)
+        if (strncmp(family, bf16_limits[i].family, strlen(bf16_limits[i].family)) == 0)
+            return &bf16_limits[i];
+    return &bf16_usual;
 }
 
 static void assert_cosine(const char *what, int64_t n, const float *got, const float *want,
@@ -111,17 +128,17 @@ static void assert_cosine(const char *what, int64_t n, const float *got, const f
 
 /* losses and norms: the tolerance of fp32, or what bf16 allows after five steps of models whose
  * weights are as large as these */
-static double allowed(double tolerance)
+static double allowed(const struct bf16_limits *bf16, double tolerance)
 {
-    return cs_device_is_f32(cs_test_device()) ? tolerance : 0.1;
+    return cs_device_is_f32(cs_test_device()) ? tolerance : bf16->steps;
 }
 
 static void assert_close(const char *what, int64_t n, const void *acts, const float *want,
-                         double tolerance)
+                         double tolerance, double cosine)
 {
     float *got = fetch(acts, n);
     if (!cs_device_is_f32(cs_test_device()))
-        assert_cosine(what, n, got, want, cosine_of_all);
+        assert_cosine(what, n, got, want, cosine);
     for (int64_t i = 0; i < n && cs_device_is_f32(cs_test_device()); i++) {
         const double d = fabs((double)got[i] - (double)want[i]);
         if (!(d <= tolerance))
@@ -374,7 +391,7 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
             assert_true(is_part ? at + param->count <= count : param->count == count);
             assert_norm_close(param->name, param->count,
                               cs_params_find(f->trainer->params, i)->grad, scale, want + at, noise,
-                              bf16_gradient(f->made.graph));
+                              limits_of(f->made.graph)->gradient);
             free(want);
             is_found = true;
             n += at == 0; /* one of the golden's */
@@ -396,34 +413,36 @@ static int count_gradients(const struct fixture *f)
 /* The class itself is that far from itself: decays of recurrent layers are differences of sums of
  * hundreds. With weights that differ by 3e-8 of themselves transformers' logits move by up to 1e-3,
  * and its losses in fp64 leave those in fp32 by 1e-3 to 6e-3 after four steps. One step is compared as
- * of any model; then losses may leave, and norms say nothing. */
+ * of any model; then losses may leave, and norms say nothing. On a GPU, whose sums have another order,
+ * one recurrent block is enough. */
 static bool is_restless(const struct fixture *f)
 {
     const struct cs_arch *arch = &cs_graph_llm(f->made.graph)->arch;
     int n = 0;
     for (int i = 0; i < arch->n_layers; i++)
         n += cs_arch_block_mixer(arch, i) == CS_MIXER_DELTA;
-    return n > 2;
+    return n > (cs_test_device()->mem == NULL ? 2 : 0);
 }
 
 static void check_five_steps(struct fixture *f)
 {
     float *loss = values(f, "step.loss", NULL), *norm = values(f, "step.norm", NULL);
+    const struct bf16_limits *bf16 = limits_of(f->made.graph);
     for (int i = 0; i < 5; i++) {
         struct cs_step_result r;
         run_step(f, i, &r);
         const double mean = r.loss_sum / (double)r.trained_tokens;
         if (i == 0) {
             const double want = scalar(f, "out.loss");
-            if (!(fabs(mean - want) <= allowed(1e-5) * fabs(want)))
+            if (!(fabs(mean - want) <= allowed(bf16, 1e-5) * fabs(want)))
                 fail_msg("loss %.9g, transformers has %.9g", mean, want);
             assert_int_equal(
                 check_gradients(f, CS_MODULE_LLM, true, 1.0 / (double)r.trained_tokens),
                 count_gradients(f));
         }
-        if (!(fabs(mean - (double)loss[i]) <= allowed(i > 0 && is_restless(f) ? 2e-2 : 1e-4)))
+        if (!(fabs(mean - (double)loss[i]) <= allowed(bf16, i > 0 && is_restless(f) ? 2e-2 : 1e-4)))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", i, mean, (double)loss[i]);
-        if (!(fabs(r.grad_norm - (double)norm[i]) <= allowed(1e-3) * (double)norm[i]) &&
+        if (!(fabs(r.grad_norm - (double)norm[i]) <= allowed(bf16, 1e-3) * (double)norm[i]) &&
             !(i > 0 && is_restless(f)))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", i, r.grad_norm,
                      (double)norm[i]);
@@ -465,10 +484,11 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
                 fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, (double)want[v]);
         }
         if (!is_f32)
-            assert_cosine("logits of a row", vocab, got, want, cosine_of_row);
+            assert_cosine("logits of a row", vocab, got, want, limits_of(f->made.graph)->row);
     }
     if (!is_f32)
-        assert_cosine("logits", (int64_t)in->n_labels * vocab, all, wanted, cosine_of_all);
+        assert_cosine("logits", (int64_t)in->n_labels * vocab, all, wanted,
+                      limits_of(f->made.graph)->all);
     free(all);
     free(logits);
     free(w);
@@ -507,7 +527,7 @@ static void llm_forward_equals(const char *family)
         snprintf(name, sizeof name, "out.hidden.%d", i - 1);
         float *want = values(&f, name, &count);
         assert_int_equal(count, (int64_t)in->n_tokens * stage->layer[i].in_width);
-        assert_close(name, count, saved.kept[i].x, want, 1e-4);
+        assert_close(name, count, saved.kept[i].x, want, 1e-4, limits_of(f.made.graph)->all);
         free(want);
     }
     check_logits(&f, stage, in, saved.kept[stage->stage->n_layers - 1].x);
@@ -584,8 +604,8 @@ static void packed_documents_equal_each_alone(void **state)
                 ((double)packed[k] - (double)alone[k]) * ((double)packed[k] - (double)alone[k]);
             size += (double)alone[k] * (double)alone[k];
         }
-        if (!(fabs(loss - loss_alone) <= allowed(1e-6) * loss_alone) ||
-            !(sqrt(apart) <= allowed(1e-5) * sqrt(size)))
+        if (!(fabs(loss - loss_alone) <= allowed(&bf16_usual, 1e-6) * loss_alone) ||
+            !(sqrt(apart) <= allowed(&bf16_usual, 1e-5) * sqrt(size)))
             fail_msg("%s: loss %.9g and %.9g, gradients %.3g of %.3g apart", families[i], loss,
                      loss_alone, sqrt(apart), sqrt(size));
         free(packed);
@@ -681,12 +701,17 @@ static char **list(const char *folder, int *n)
     return names;
 }
 
+/* In fp32: what bf16 leaves open of a golden must be measured, which `selftest family` does. (PyTorch in
+ * bf16 is off by 0.038 of the norm of a gradient to 0.09, 2.9 with recurrent blocks; of mistral, for one,
+ * 0.073, where a GPU has 0.0736.) */
 static void language_models_of_the_shared_goldens_equal(void **state)
 {
     char folder[4096], path[4096];
     int n = 0, n_tried = 0;
     const char *asked = getenv("CORNSTARCH_TEST_GOLDENS");
     (void)state;
+    if (!cs_device_is_f32(cs_test_device()))
+        skip();
     if (realpath(asked != NULL ? asked : source_path("../shared/golden/models"), folder) == NULL)
         skip();
     char **names = list(folder, &n);
@@ -812,13 +837,13 @@ static void siglip_hidden_states_and_gradients_equal(void **state)
     open_encoder(&e);
     run_encoder(&e);
     float *last = values(&e.f, "out.last", NULL);
-    assert_close("last", e.count, e.y, last, 1e-4);
+    assert_close("last", e.count, e.y, last, 1e-4, bf16_usual.all);
     free(last);
     for (int i = 1; i < e.stage->stage->n_layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "out.hidden.%d", i - 1);
         float *want = values(&e.f, name, NULL);
-        assert_close(name, e.count, e.saved.kept[i].x, want, 1e-4);
+        assert_close(name, e.count, e.saved.kept[i].x, want, 1e-4, bf16_usual.all);
         free(want);
     }
     assert_int_equal(check_gradients(&e.f, CS_MODULE_ENCODER, false, 1.0), count_gradients(&e.f));
@@ -836,10 +861,11 @@ static void siglip_five_steps_equal(void **state)
     for (int step = 0; step < 5; step++) {
         const double got = run_encoder(&e), want = (double)loss[step];
         /* a sum of 1536 products, not a mean: relative to its size */
-        if (!(fabs(got - want) <= allowed(1e-4) * (1.0 + fabs(want))))
+        if (!(fabs(got - want) <= allowed(&bf16_usual, 1e-4) * (1.0 + fabs(want))))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", step, got, want);
         need(cs_optim_norm(optim, NULL, 1, 0, &err), &err);
-        if (!(fabs(optim->grad_norm - (double)norm[step]) <= allowed(1e-3) * (double)norm[step]))
+        if (!(fabs(optim->grad_norm - (double)norm[step]) <=
+              allowed(&bf16_usual, 1e-3) * (double)norm[step]))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", step, optim->grad_norm,
                      (double)norm[step]);
         cs_optim_update(optim, step);

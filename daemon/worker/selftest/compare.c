@@ -5,7 +5,7 @@
 
 #include "worker/selftest/parts.h"
 
-/* Noise never allows more of what is computed once, before any weight has moved. */
+/* Noise never allows more of what is computed once, before any weight has moved, in fp32. */
 enum { MOST_OF_A_STEP = 30 };
 
 bool cs_selftest_is_good(const struct cs_selftest_check *check)
@@ -13,17 +13,17 @@ bool cs_selftest_is_good(const struct cs_selftest_check *check)
     return check->n > 0 && check->deviation <= check->limit;
 }
 
-double cs_selftest_limit(const struct cs_golden *golden, double f32, double bf16)
+struct cs_selftest_check *cs_selftest_add(const struct cs_golden *golden, struct cs_selftest *test,
+                                          const char *what, double f32, double bf16)
 {
-    return cs_device_is_f32(golden->device) ? f32 : bf16;
-}
-
-struct cs_selftest_check *cs_selftest_add(struct cs_selftest *test, const char *what, double limit)
-{
+    const bool is_f32 = cs_device_is_f32(golden->device);
+    const double limit = is_f32 ? f32 : bf16;
     CS_ASSERT(test->n_checks < CS_SELFTEST_CHECKS);
     struct cs_selftest_check *check = &test->check[test->n_checks++];
-    *check = (struct cs_selftest_check){
-        .what = what, .limit = limit, .usual = limit, .most = MOST_OF_A_STEP * limit};
+    *check = (struct cs_selftest_check){.what = what,
+                                        .limit = limit,
+                                        .usual = limit,
+                                        .most = is_f32 ? MOST_OF_A_STEP * limit : HUGE_VAL};
     return check;
 }
 
@@ -118,8 +118,9 @@ void cs_selftest_compare(const struct cs_golden *g, struct cs_selftest_check *ch
         check->noise = moved > check->noise ? moved : check->noise;
     }
     const double noise = entry != NULL ? entry->noise : 0;
+    const double allowed = cs_device_is_f32(g->device) ? CS_NOISE_ALLOWED : CS_NOISE_ALLOWED_BF16;
     note(g, check, &pair, distance(g, &pair, pair.want, &at),
-         fmin(check->most, fmax(check->usual, CS_NOISE_ALLOWED * noise)), at);
+         fmin(check->most, fmax(check->usual, allowed * noise)), at);
 }
 
 void cs_selftest_number(const struct cs_golden *g, struct cs_selftest_check *check,

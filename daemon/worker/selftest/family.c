@@ -50,10 +50,9 @@ static const struct cs_selftest_check *gradients_of(const struct cs_selftest *te
 }
 
 /* How much further weights must move for gradients to move as far as they deviate. */
-static double scale_of(const struct cs_selftest *kept, const struct cs_selftest *moved)
+static double scale_of(const struct cs_selftest *kept, const struct cs_selftest *moved, double most)
 {
     const struct cs_selftest_check *ours = gradients_of(kept), *theirs = gradients_of(moved);
-    const double most = 16;
     if (ours == NULL || theirs == NULL || !(theirs->noise > 0))
         return 1;
     return fmin(most, fmax(1, ours->deviation / theirs->noise));
@@ -63,13 +62,14 @@ static double scale_of(const struct cs_selftest *kept, const struct cs_selftest 
 static enum cs_status run_with_noise(const struct run *plain, struct cs_selftest *out,
                                      struct cs_err *err)
 {
-    enum { MOVES = 8, UNITS = 8 };
+    enum { MOVES = 8, UNITS = 8, MOST = 16, BF16_UNITS = 1, BF16_MOST = 4 };
 
     struct cs_noise noise = {.arena = cs_arena_new(0)};
     struct cs_selftest moved;
     struct run r = *plain;
     r.noise = &noise;
-    r.units = UNITS;
+    const bool is_f32 = cs_device_is_f32(plain->device);
+    r.units = is_f32 ? UNITS : BF16_UNITS;
     r.asked.written = NULL;
     cs_noise_begin(&noise, CS_NOISE_KEPT);
     enum cs_status status = run(&r, out, err);
@@ -77,7 +77,7 @@ static enum cs_status run_with_noise(const struct run *plain, struct cs_selftest
         cs_noise_begin(&noise, CS_NOISE_MOVED);
         status = run(&r, &moved, err);
         if (status == CS_OK && r.seed == 1)
-            r.units *= scale_of(out, &moved);
+            r.units *= scale_of(out, &moved, is_f32 ? MOST : BF16_MOST);
     }
     cs_noise_begin(&noise, CS_NOISE_KNOWN);
     r.seed = 0;
@@ -95,5 +95,5 @@ enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
     if (request->layout != NULL)
         return cs_golden_check_layout(request, device, out, err);
     CS_TRY(run(&plain, out, err));
-    return is_good(out) || !cs_device_is_f32(device) ? CS_OK : run_with_noise(&plain, out, err);
+    return is_good(out) ? CS_OK : run_with_noise(&plain, out, err);
 }

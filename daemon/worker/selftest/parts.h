@@ -133,7 +133,9 @@ enum cs_status cs_golden_check_tower(struct cs_golden *golden, struct cs_selftes
                                      struct cs_err *err) CS_NODISCARD;
 
 /* ---- compare.c ---- */
-struct cs_selftest_check *cs_selftest_add(struct cs_selftest *test, const char *what, double limit);
+/* with the usual limit of what the device computes in */
+struct cs_selftest_check *cs_selftest_add(const struct cs_golden *golden, struct cs_selftest *test,
+                                          const char *what, double f32, double bf16);
 
 /* What is compared at a time, and how. */
 struct cs_selftest_pair {
@@ -157,13 +159,13 @@ void cs_selftest_compare(const struct cs_golden *g, struct cs_selftest_check *ch
 void cs_selftest_number(const struct cs_golden *g, struct cs_selftest_check *check,
                         const char *name, double got, float want, double unit);
 const char *cs_selftest_step(int i); /* "step 3" */
-double cs_selftest_limit(const struct cs_golden *golden, double f32, double bf16);
 /* n acts of the device as fp32, in the arena */
 enum cs_status cs_golden_fetch(struct cs_golden *golden, const void *acts, int64_t n, float **out,
                                struct cs_err *err) CS_NODISCARD;
 
 /* ---- noise.c ---- */
-enum { CS_NOISE_ALLOWED = 2 }; /* times the noise is no deviation */
+/* times the noise is no deviation; in bf16 activations are rounded as well as the weights that move */
+enum { CS_NOISE_ALLOWED = 2, CS_NOISE_ALLOWED_BF16 = 4 };
 
 enum cs_noise_phase {
     CS_NOISE_KEPT,  /* what the run computes is kept for the others */
@@ -187,7 +189,7 @@ struct cs_noise {
 void cs_noise_begin(struct cs_noise *noise, enum cs_noise_phase phase);
 /* NULL: nothing is known of noise */
 struct cs_noise_entry *cs_noise_next(struct cs_noise *noise, const struct cs_selftest_pair *pair);
-/* every weight by at most so many times 2^-24 of itself */
+/* every weight by at most so many times half a unit of its last place: 2^-24 of itself, bf16 2^-9 */
 enum cs_status cs_noise_move(struct cs_golden *golden, uint64_t seed, double units,
                              struct cs_err *err) CS_NODISCARD;
 

@@ -9,7 +9,7 @@ enum cs_status cs_outcome_check_first(const struct cs_outcome *outcome, struct c
 {
     float *first;
     CS_TRY(cs_golden_floats(g, "out.loss", &first, NULL, err));
-    struct cs_selftest_check *whole = cs_selftest_add(out, "loss", cs_selftest_limit(g, 1e-5, 0.1));
+    struct cs_selftest_check *whole = cs_selftest_add(g, out, "loss", 1e-5, 0.1);
     cs_selftest_number(g, whole, "mean", outcome->loss[0], first[0], fabs((double)first[0]));
     return cs_outcome_check_gradients(outcome, g, 1.0 / (double)outcome->tokens, out, err);
 }
@@ -20,10 +20,8 @@ enum cs_status cs_outcome_check_steps(const struct cs_outcome *outcome, struct c
     float *loss, *norm;
     CS_TRY(cs_golden_floats(g, "step.loss", &loss, NULL, err));
     CS_TRY(cs_golden_floats(g, "step.norm", &norm, NULL, err));
-    struct cs_selftest_check *losses =
-        cs_selftest_add(out, "step loss", cs_selftest_limit(g, 1e-4, 0.1));
-    struct cs_selftest_check *norms =
-        cs_selftest_add(out, "step norm", cs_selftest_limit(g, 1e-3, 0.1));
+    struct cs_selftest_check *losses = cs_selftest_add(g, out, "step loss", 1e-4, 0.1);
+    struct cs_selftest_check *norms = cs_selftest_add(g, out, "step norm", 1e-3, 0.1);
     losses->most = norms->most = HUGE_VAL; /* the fifth step may be chaos */
     for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
         cs_selftest_number(g, losses, cs_selftest_step(i), outcome->loss[i], loss[i], 1);
@@ -38,9 +36,11 @@ void cs_outcome_check_same(const struct cs_outcome *outcome, const struct cs_out
                            const struct cs_golden *g, struct cs_selftest *out)
 {
     const double later = g->plan->dp > 1 ? 1e-3 : 1e-5;
-    struct cs_selftest_check *first = cs_selftest_add(out, "loss of one rank", 1e-5);
-    struct cs_selftest_check *losses = cs_selftest_add(out, "step loss of one rank", later);
-    struct cs_selftest_check *gradients = cs_selftest_add(out, "gradients of one rank", 1e-5);
+    struct cs_selftest_check *first = cs_selftest_add(g, out, "loss of one rank", 1e-5, 1e-5);
+    struct cs_selftest_check *losses =
+        cs_selftest_add(g, out, "step loss of one rank", later, later);
+    struct cs_selftest_check *gradients =
+        cs_selftest_add(g, out, "gradients of one rank", 1e-5, 1e-5);
     const double floor = cs_outcome_floor(g, 1e-6 * one->norm[0] * (double)one->tokens);
     for (int i = 0; i < CS_GOLDEN_STEPS; i++)
         cs_selftest_number(g, i == 0 ? first : losses, cs_selftest_step(i), outcome->loss[i],

@@ -70,8 +70,7 @@ static enum cs_status check_logits(struct cs_golden *g, const float *got, struct
     float *want;
     int64_t count;
     CS_TRY(cs_golden_floats(g, "out.logits", &want, &count, err));
-    struct cs_selftest_check *check =
-        cs_selftest_add(out, "logits", cs_selftest_limit(g, 1e-4, 2e-3));
+    struct cs_selftest_check *check = cs_selftest_add(g, out, "logits", 1e-4, 2e-3);
     for (int64_t r = 0; r < in->n_labels; r++) {
         char name[64];
         snprintf(name, sizeof name, "logits of row %d", in->label_rows[r]);

@@ -156,13 +156,12 @@ static enum cs_status first_checks(struct tower *t, const float *y, double loss,
     struct cs_golden *g = t->g;
     float *want;
     CS_TRY(cs_golden_floats(g, "out.loss", &want, NULL, err));
-    struct cs_selftest_check *check =
-        cs_selftest_add(out, "output", cs_selftest_limit(g, 1e-4, 1e-3));
+    struct cs_selftest_check *check = cs_selftest_add(g, out, "output", 1e-4, 1e-3);
     cs_selftest_compare(
         g, check,
         (struct cs_selftest_pair){
             .name = "last", .kind = CS_PAIR_VALUES, .n = t->count, .got = y, .want = t->last});
-    check = cs_selftest_add(out, "loss", cs_selftest_limit(g, 1e-5, 0.1));
+    check = cs_selftest_add(g, out, "loss", 1e-5, 0.1);
     /* a sum of many products, not a mean: relative to its size, or to 1 */
     cs_selftest_number(g, check, "loss", loss, want[0], fmax(1.0, fabs((double)want[0])));
     struct cs_outcome outcome;
@@ -196,10 +195,8 @@ static enum cs_status run_steps(struct tower *t, struct cs_selftest *out, struct
     float *loss, *norm, *y;
     CS_TRY(cs_golden_floats(g, "step.loss", &loss, NULL, err));
     CS_TRY(cs_golden_floats(g, "step.norm", &norm, NULL, err));
-    struct cs_selftest_check *losses =
-        cs_selftest_add(out, "step loss", cs_selftest_limit(g, 1e-4, 0.1));
-    struct cs_selftest_check *norms =
-        cs_selftest_add(out, "step norm", cs_selftest_limit(g, 1e-3, 0.1));
+    struct cs_selftest_check *losses = cs_selftest_add(g, out, "step loss", 1e-4, 0.1);
+    struct cs_selftest_check *norms = cs_selftest_add(g, out, "step norm", 1e-3, 0.1);
     losses->most = norms->most = HUGE_VAL; /* the fifth step may be chaos */
     for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
         double got;
