@@ -329,6 +329,77 @@ static void do_attention_grad(struct bench *b, const int64_t *n)
     attention(b, n, true);
 }
 
+/* n: rows, heads, key heads, width of keys and values; gates, made once, in quarters 20 and 21 */
+static void delta(struct bench *b, const int64_t *n, bool is_grad)
+{
+    const int32_t *pos = ids(b) + (1 << 20), *doc = pos + (1 << 18), *segment = doc + (1 << 18);
+    const int32_t width = (int32_t)n[3];
+    const struct cs_delta_shape s = {(int32_t)n[1], (int32_t)n[2], width,        width,
+                                     n[2] * width,  n[1] * width,  n[1] * width, 1e-6f};
+    const struct cs_mask_plan plan = {
+        .n_tokens = (int32_t)n[0], .doc = doc, .n_segments = 1, .segment = segment};
+    const struct cs_delta_in in = {at(b, 0), at(b, 1), at(b, 2), at_f32(b, 20), at_f32(b, 21)};
+    const struct cs_delta_out out = {at(b, 10), at(b, 11), at(b, 12), at_f32(b, 13), at_f32(b, 14)};
+    if (is_grad)
+        b->ops->delta_grad(&b->ctx, &s, &plan, &in, at(b, 3), &out);
+    else
+        b->ops->delta(&b->ctx, &s, &plan, &in, at(b, 8));
+}
+
+static void do_delta(struct bench *b, const int64_t *n)
+{
+    delta(b, n, false);
+}
+
+static void do_delta_grad(struct bench *b, const int64_t *n)
+{
+    delta(b, n, true);
+}
+
+/* n: rows, channels, taps */
+static void do_conv(struct bench *b, const int64_t *n)
+{
+    const int32_t *doc = ids(b) + (1 << 20) + (1 << 18);
+    const struct cs_mask_plan plan = {.n_tokens = (int32_t)n[0], .doc = doc};
+    b->ops->short_conv(&b->ctx, &plan, n[1], (int32_t)n[2], at(b, 0), n[1], at(b, 4), at(b, 8),
+                       n[1]);
+}
+
+static void do_conv_grad(struct bench *b, const int64_t *n)
+{
+    const int32_t *doc = ids(b) + (1 << 20) + (1 << 18);
+    const struct cs_mask_plan plan = {.n_tokens = (int32_t)n[0], .doc = doc};
+    b->ops->short_conv_grad(&b->ctx, &plan, n[1], (int32_t)n[2], at(b, 0), n[1], at(b, 4), at(b, 2),
+                            n[1], at(b, 8), at_f32(b, 12));
+}
+
+static void do_gate(struct bench *b, const int64_t *n)
+{
+    b->ops->delta_gate(&b->ctx, n[0], (int32_t)n[1], at(b, 0), at(b, 1), n[1], at(b, 2), at(b, 3),
+                       at_f32(b, 20), at_f32(b, 21));
+}
+
+static void do_gate_grad(struct bench *b, const int64_t *n)
+{
+    b->ops->delta_gate_grad(&b->ctx, n[0], (int32_t)n[1], at(b, 0), at(b, 1), n[1], at(b, 2),
+                            at(b, 3), at_f32(b, 4), at_f32(b, 5), at(b, 8), at(b, 9), n[1],
+                            at_f32(b, 12), at_f32(b, 13));
+}
+
+/* n: rows, heads, width of a head */
+static void do_norm_heads(struct bench *b, const int64_t *n)
+{
+    b->ops->norm_heads(&b->ctx, n[0], (int32_t)n[1], n[2], 1e-6f, 0.0f, at(b, 0), n[1] * n[2],
+                       at(b, 4), at(b, 8), n[1] * n[2], at_f32(b, 12));
+}
+
+static void do_norm_heads_grad(struct bench *b, const int64_t *n)
+{
+    b->ops->norm_heads_grad(&b->ctx, n[0], (int32_t)n[1], n[2], 0.0f, at(b, 0), n[1] * n[2],
+                            at(b, 4), at_f32(b, 12), at(b, 2), n[1] * n[2], at(b, 8), n[1] * n[2],
+                            0, at_f32(b, 16));
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -450,6 +521,28 @@ static void run(struct bench *b, const struct item *item)
     }
 #define LINEAR(M, IN, OUT, ACT, HAS) FUSED(M, IN, OUT, ACT, HAS), APART(M, IN, OUT, ACT, HAS)
 #define PAIRS(S)                     ((double)(S) * ((S) + 1) / 2)
+/* products of the delta rule in chunks of 64 rows, forward, and of its gradients without what is
+ * computed again (k k^T, the inverse, W, U and states) */
+#define DELTA(S, H, D)                                                                             \
+    ((double)(S) / 64 * (H) * (64.0 * 64 * 10 * (D) + 6.0 * 64 * (D) * (D) + 64.0 * 64 * 64 / 3))
+#define DELTA_GRAD(S, H, D)                                                                        \
+    ((double)(S) / 64 * (H) * (64.0 * 64 * 20 * (D) + 12.0 * 64 * (D) * (D)))
+#define ITEM(NAME, DO, BYTES, FLOP, ...)                                                           \
+    {                                                                                              \
+        NAME, DO, {__VA_ARGS__}, BYTES, FLOP, false                                                \
+    }
+#define DELTAS(S, H, K, D)                                                                         \
+    ITEM("delta", do_delta, 0, DELTA(S, H, D), S, H, K, D),                                        \
+        ITEM("delta grad", do_delta_grad, 0, DELTA_GRAD(S, H, D), S, H, K, D)
+#define GATES(S, H)                                                                                \
+    ITEM("delta gate", do_gate, 12.0 * (S) * (H), 0, S, H),                                        \
+        ITEM("delta gate grad", do_gate_grad, 16.0 * (S) * (H), 0, S, H)
+#define CONVS(S, N, TAPS)                                                                          \
+    ITEM("short conv", do_conv, 4.0 * (S) * (N), 0, S, N, TAPS),                                   \
+        ITEM("short conv grad", do_conv_grad, 6.0 * (S) * (N), 0, S, N, TAPS)
+#define HEADS(S, H, D)                                                                             \
+    ITEM("norm heads", do_norm_heads, 4.0 * (S) * (H) * (D), 0, S, H, D),                          \
+        ITEM("norm heads grad", do_norm_heads_grad, 6.0 * (S) * (H) * (D), 0, S, H, D)
 
 static const struct item items[] = {
     {"copy",               do_copy,         {1024 * MI},                           2.0 * 1024 * 1048576,                  0,                             false},
@@ -557,6 +650,12 @@ static const struct item items[] = {
     {"linear xent MiB",    do_xent,         {2048, 2048, 128256, 512},             0,                                     6.0 * 2048 * 2048 * 128256,    false},
     {"linear xent MiB",    do_xent,         {1180, 2048, 128256, 128},             0,                                     6.0 * 1180 * 2048 * 128256,    false},
     {"linear xent MiB",    do_xent,         {1180, 2048, 128256, 256},             0,                                     6.0 * 1180 * 2048 * 128256,    false},
+    GATES(8192, 32),
+    DELTAS(4096, 16, 16, 128),
+    DELTAS(8192, 32, 16, 128),
+    CONVS(4096, 6144, 4),
+    CONVS(16384, 8192, 4),
+    HEADS(8192, 32, 128),
     {"attention",          do_attention,    {4096, 32, 8, 64},                     0,                                     4.0 * 64 * 32 * PAIRS(4096),   false},
     {"attention grad",
      do_attention_grad,                     {4096, 32, 8, 64},

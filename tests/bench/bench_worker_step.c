@@ -4,13 +4,16 @@
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
  *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
- *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8]
+ *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [model=DIR] [picture=768]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
+ *
+ * model: a directory with the config.json of a composite (tests/bench/models), whose shapes are run
+ * instead; picture: pixels of a side of its pictures. The peer is model_peer.py; MFU is not counted.
  *
  * ops=1 (one rank): after the warm-up every operator call lies between two events, and a table says
  * what a step spent by operator and shape; graphs are off for it, and the step's own times grow by
@@ -53,6 +56,8 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
     const double pl = 16.0 * (2048.0 * 5120 + 3 * 2048.0 * 8192);
     const double av = 27.0 * 4 * CS_VLM_IMAGE_ROWS * CS_VLM_IMAGE_ROWS * 1152.0 * o->images;
     const double al = 16.0 * 4 * (seq * seq / 2) * 2048;
+    if (o->model[0] != '\0')
+        return NAN;
     const bool needs_llm = !(s->is_encoder_frozen && s->is_projector_frozen);
     double f = 2 * pv * rows + av + 2 * pp * rows + 2 * (pl + ph) * seq + al;
     if (!s->is_llm_frozen)
@@ -241,6 +246,8 @@ static const char usage[] =
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
     "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
     "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3\n"
+    "  model=DIR picture=768                               shapes of a config.json, side of "
+    "pictures\n"
     "  warm=12 steps=6                                     steps before those that are measured\n"
     "  recompute=none state=fp32                           selective, full; bf16\n"
     "  tune=8        candidates for plans of matrix products; -1: measured between steps, as in\n"
@@ -265,9 +272,9 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.device,
-           o.precision, o.state, o.vision, o.llm, o.dp, o.slots, o.seq, o.images,
-           o.vision > 0 ? o.modality : "one rank", o.schedule);
+    printf("%s%s%s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.model,
+           o.model[0] != '\0' ? " " : "", o.device, o.precision, o.state, o.vision, o.llm, o.dp,
+           o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank", o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

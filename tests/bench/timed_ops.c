@@ -216,6 +216,72 @@ static void rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_d
           LL(rows), heads, rot_dim, inverse ? " inverse" : "");
 }
 
+static void norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
+                       float offset, const void *x, int64_t ld_x, const void *w, void *y,
+                       int64_t ld_y, float *stat)
+{
+    TIMED(2 * ACT * (double)rows * heads * (double)n, 0,
+          norm_heads(ctx, rows, heads, n, eps, offset, x, ld_x, w, y, ld_y, stat),
+          "norm_heads %lldx%dx%lld", LL(rows), heads, LL(n));
+}
+
+static void norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *w,
+                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
+                            int64_t ld_dx, int adds, void *dw)
+{
+    TIMED((adds ? 4 : 3) * ACT * (double)rows * heads * (double)n, 0,
+          norm_heads_grad(ctx, rows, heads, n, offset, x, ld_x, w, stat, dy, ld_dy, dx, ld_dx, adds,
+                          dw),
+          "norm_heads_grad %lldx%dx%lld%s%s", LL(rows), heads, LL(n), adds ? " adds" : "",
+          dw != NULL ? " dw" : "");
+}
+
+static void delta(struct cs_ctx *ctx, const struct cs_delta_shape *s,
+                  const struct cs_mask_plan *mask, const struct cs_delta_in *in, void *o)
+{
+    TIMED(0, 0, delta(ctx, s, mask, in, o), "delta %dx%d:%dx%d", mask->n_tokens, s->heads,
+          s->key_heads, s->key_dim);
+}
+
+static void delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *s,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const void *d_o, const struct cs_delta_out *out)
+{
+    TIMED(0, 0, delta_grad(ctx, s, mask, in, d_o, out), "delta_grad %dx%d:%dx%d", mask->n_tokens,
+          s->heads, s->key_heads, s->key_dim);
+}
+
+static void delta_gate_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
+                            const void *b, int64_t ld, const void *a_log, const void *dt_bias,
+                            const float *dg, const float *dbeta, void *da, void *db, int64_t ld_d,
+                            void *da_log, void *ddt_bias)
+{
+    TIMED(0, 0,
+          delta_gate_grad(ctx, rows, heads, a, b, ld, a_log, dt_bias, dg, dbeta, da, db, ld_d,
+                          da_log, ddt_bias),
+          "delta_gate_grad %lldx%d", LL(rows), heads);
+}
+
+static void short_conv(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                       int32_t taps, const void *x, int64_t ldx, const void *w, void *y,
+                       int64_t ldy)
+{
+    TIMED(2 * ACT * mask->n_tokens * (double)channels, 0,
+          short_conv(ctx, mask, channels, taps, x, ldx, w, y, ldy), "short_conv %dx%lldx%d",
+          mask->n_tokens, LL(channels), taps);
+}
+
+static void short_conv_grad(struct cs_ctx *ctx, const struct cs_mask_plan *mask, int64_t channels,
+                            int32_t taps, const void *x, int64_t ldx, const void *w, const void *dy,
+                            int64_t ldy, void *dx, void *dw)
+{
+    TIMED(3 * ACT * mask->n_tokens * (double)channels, 0,
+          short_conv_grad(ctx, mask, channels, taps, x, ldx, w, dy, ldy, dx, dw),
+          "short_conv_grad %dx%lldx%d%s", mask->n_tokens, LL(channels), taps,
+          dw != NULL ? " dw" : "");
+}
+
 static void act(struct cs_ctx *ctx, enum cs_act kind, int64_t n, const void *x, void *y)
 {
     TIMED(2 * ACT * (double)n, 0, act(ctx, kind, n, x, y), "act %lld", LL(n));
@@ -394,6 +460,13 @@ void cs_timed_open(struct cs_device *device)
     o->add_norm = add_norm;
     o->norm_grad = norm_grad;
     o->rope = rope;
+    o->norm_heads = norm_heads;
+    o->norm_heads_grad = norm_heads_grad;
+    o->delta = delta;
+    o->delta_grad = delta_grad;
+    o->delta_gate_grad = delta_gate_grad;
+    o->short_conv = short_conv;
+    o->short_conv_grad = short_conv_grad;
     o->act = act;
     o->act_grad = act_grad;
     o->gated = gated;

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/philox.h"
 #include "core/plan/make/planner.h"
+#include "store/hf/hfdir.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -44,28 +45,30 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         char *text;
         size_t cap;
     } table[] = {
-        {"device",    NULL,       o->device,    sizeof o->device   },
-        {"class",     NULL,       o->class,     sizeof o->class    },
-        {"precision", NULL,       o->precision, sizeof o->precision},
-        {"schedule",  NULL,       o->schedule,  sizeof o->schedule },
-        {"modality",  NULL,       o->modality,  sizeof o->modality },
-        {"recompute", NULL,       o->recompute, sizeof o->recompute},
-        {"stages",    NULL,       o->stages,    sizeof o->stages   },
-        {"state",     NULL,       o->state,     sizeof o->state    },
-        {"profile",   NULL,       o->profile,   sizeof o->profile  },
-        {"save",      NULL,       o->save,      sizeof o->save     },
-        {"vision",    &o->vision, NULL,         0                  },
-        {"llm",       &o->llm,    NULL,         0                  },
-        {"dp",        &o->dp,     NULL,         0                  },
-        {"slots",     &o->slots,  NULL,         0                  },
-        {"seq",       &o->seq,    NULL,         0                  },
-        {"images",    &o->images, NULL,         0                  },
-        {"warm",      &o->warm,   NULL,         0                  },
-        {"steps",     &o->steps,  NULL,         0                  },
-        {"case",      &o->only,   NULL,         0                  },
-        {"scale",     &o->scale,  NULL,         0                  },
-        {"ops",       &o->ops,    NULL,         0                  },
-        {"tune",      &o->tune,   NULL,         0                  },
+        {"device",    NULL,        o->device,    sizeof o->device   },
+        {"class",     NULL,        o->class,     sizeof o->class    },
+        {"precision", NULL,        o->precision, sizeof o->precision},
+        {"schedule",  NULL,        o->schedule,  sizeof o->schedule },
+        {"modality",  NULL,        o->modality,  sizeof o->modality },
+        {"recompute", NULL,        o->recompute, sizeof o->recompute},
+        {"stages",    NULL,        o->stages,    sizeof o->stages   },
+        {"state",     NULL,        o->state,     sizeof o->state    },
+        {"profile",   NULL,        o->profile,   sizeof o->profile  },
+        {"save",      NULL,        o->save,      sizeof o->save     },
+        {"model",     NULL,        o->model,     sizeof o->model    },
+        {"picture",   &o->picture, NULL,         0                  },
+        {"vision",    &o->vision,  NULL,         0                  },
+        {"llm",       &o->llm,     NULL,         0                  },
+        {"dp",        &o->dp,      NULL,         0                  },
+        {"slots",     &o->slots,   NULL,         0                  },
+        {"seq",       &o->seq,     NULL,         0                  },
+        {"images",    &o->images,  NULL,         0                  },
+        {"warm",      &o->warm,    NULL,         0                  },
+        {"steps",     &o->steps,   NULL,         0                  },
+        {"case",      &o->only,    NULL,         0                  },
+        {"scale",     &o->scale,   NULL,         0                  },
+        {"ops",       &o->ops,     NULL,         0                  },
+        {"tune",      &o->tune,    NULL,         0                  },
     };
 
     const char *value = strchr(arg, '=');
@@ -80,6 +83,25 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         return;
     }
     refuse("unknown option ", arg);
+}
+
+/* What leaves the encoder of the pictures. */
+static void read_picture(struct cs_vlm_options *o)
+{
+    char path[300];
+    o->image_rows = CS_VLM_IMAGE_ROWS;
+    if (o->model[0] == '\0')
+        return;
+    snprintf(path, sizeof path, "%s/config.json", o->model);
+    json_t *config = json_load_file(path, 0, NULL);
+    const json_t *vision = json_object_get(config, "vision_config");
+    const json_int_t patch = json_integer_value(json_object_get(vision, "patch_size"));
+    const json_int_t merge = json_integer_value(json_object_get(vision, "spatial_merge_size"));
+    json_decref(config);
+    if (patch < 1 || merge < 1 || o->picture < 1 || o->picture % (patch * merge) != 0)
+        refuse("no vision_config with patches of which the picture has a whole number: ", path);
+    o->side = (int)(o->picture / patch);
+    o->image_rows = o->side * o->side / (int)(merge * merge);
 }
 
 void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
@@ -97,6 +119,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .slots = 1,
                                  .seq = 4096,
                                  .images = 4,
+                                 .picture = 768,
                                  .warm = 12,
                                  .steps = o->steps,
                                  .only = -1,
@@ -104,11 +127,12 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .tune = 8};
     for (int i = 1; i < argc; i++)
         read_option(o, argv[i]);
+    read_picture(o);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
         (o->vision == 0 && o->llm > 1) || o->dp < 1 ||
         (o->vision + o->llm) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 || o->images < 1 ||
-        o->seq < o->images * (CS_VLM_IMAGE_ROWS + 64))
+        o->seq < o->images * (o->image_rows + 64))
         refuse("numbers out of range", "");
 }
 
@@ -134,8 +158,29 @@ json_t *cs_vlm_llm_config(int scale, int layers, int vocab)
                      "rope_theta", 500000.0);
 }
 
-static json_t *modules(int scale)
+/* The modules of a directory with nothing but a config.json; items are pictures of one size. */
+static json_t *modules_of(const struct cs_vlm_options *o)
 {
+    struct cs_err err = {0};
+    json_t *list = NULL, *module;
+    size_t i;
+    cs_vlm_must(cs_hfdir_modules(o->model, &list, &err), &err);
+    json_array_foreach(list, i, module)
+    {
+        json_object_set_new(module, "init", json_string("random"));
+        if (strcmp(json_string_value(json_object_get(module, "kind")), "encoder") == 0)
+            json_object_set_new(module, "items",
+                                json_pack("{s:i, s:i, s:i}", "rows", o->image_rows, "patches",
+                                          o->side * o->side, "bytes", o->picture * o->picture * 3));
+    }
+    return list;
+}
+
+static json_t *modules(const struct cs_vlm_options *o)
+{
+    const int scale = o->scale;
+    if (o->model[0] != '\0')
+        return modules_of(o);
     return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
                      "{s:s, s:s, s:s, s:s, s:o}]",
                      "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random",
@@ -175,13 +220,13 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
         o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
         o->stages, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute",
         o->recompute, "llm", "pp", o->llm, "recompute", o->recompute, "encoder_rows", "vision",
-        CS_VLM_IMAGE_ROWS * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+        o->image_rows * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
-        o->slots, "model", "modules", modules(o->scale), "rules", cs_vlm_rules(s), "plan", plan,
-        "data", "format", "llava", "json", "/nowhere.json", "images", "/nowhere", "optimizer",
-        "kind", "adamw", "lr", 1e-5, "state", o->state);
+        o->slots, "model", "modules", modules(o), "rules", cs_vlm_rules(s), "plan", plan, "data",
+        "format", "llava", "json", "/nowhere.json", "images", "/nowhere", "optimizer", "kind",
+        "adamw", "lr", 1e-5, "state", o->state);
     if (root == NULL)
         refuse("the document cannot be made", "");
     if (strcmp(o->class, "cpu") != 0)
@@ -242,11 +287,13 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
     const int part = o->seq / o->images;
     const uint64_t vocab = (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
     const struct cs_slot_budget *budget = &job->plan->budget;
-    const struct cs_item_shape picture = cs_slot_largest_item(budget, 0);
+    struct cs_item_shape picture = cs_slot_largest_item(budget, 0);
+    if (o->model[0] != '\0')
+        picture.grid[1] = picture.grid[2] = o->side;
     int filled = 0;
     for (int row = 0; row < o->seq; row++) {
         const int at = row % part - 64;
-        const bool is_image = row / part < o->images && at >= 0 && at < CS_VLM_IMAGE_ROWS;
+        const bool is_image = row / part < o->images && at >= 0 && at < o->image_rows;
         const bool is_label = !is_image && row + 1 < o->seq && slot->head->n_labels < n_labels;
         state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
         slot->ids[row] = (int32_t)((state >> 33) % vocab);

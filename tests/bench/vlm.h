@@ -1,6 +1,6 @@
-/* SigLIP-so400m + MLP + Llama-3.2-1B shapes with random weights, as benchmarks run them: options of
- * the command line, the job's document and plan, slots like training data, one process a rank. What
- * fails ends the program with a message. */
+/* SigLIP-so400m + MLP + Llama-3.2-1B shapes with random weights, or those that a config.json names, as
+ * benchmarks run them: options of the command line, the job's document and plan, slots like training
+ * data, one process a rank. What fails ends the program with a message. */
 #ifndef CS_TESTS_BENCH_VLM_H
 #define CS_TESTS_BENCH_VLM_H
 
@@ -22,7 +22,10 @@ struct cs_vlm_options {
     char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12], stages[16];
     char state[8]; /* optimizer.state */
     char profile[256], save[256];
-    int vision, llm; /* pipeline stages; vision 0: everything on one rank */
+    char model[256];      /* directory of a composite's config.json; "": SigLIP and Llama */
+    int picture;          /* pixels of a side of its pictures */
+    int side, image_rows; /* of a picture, from the two before: patches a side, LLM rows */
+    int vision, llm;      /* pipeline stages; vision 0: everything on one rank */
     int dp, slots, seq, images;
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
                       * products planned and graphs made (worker/exec/graphs.h) */
