@@ -77,8 +77,9 @@ static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, s
         return grids_of_places(g, m, err);
     const bool is_sound = a->front.stem == CS_STEM_FRAMES;
     const int64_t dims = m->x->n_dims;
-    int64_t size = is_sound ? m->x->dim[dims - 1] * m->x->dim[dims - 2]
-                            : m->x->dim[dims - 1] * m->x->dim[dims - 2] * m->x->dim[dims - 3];
+    int64_t size = m->x->dim[dims - 1] * m->x->dim[dims - 2];
+    if (!is_sound && dims > 2)
+        size *= m->x->dim[dims - 3];
     if (is_sound || (m->sizes != NULL && !m->is_grid && m->x->count / size != count / 2))
         m->sizes = NULL; /* sizes of what tiles were cut from */
     m->n = m->sizes != NULL ? count / m->n_sizes : m->x->count / (size > 0 ? size : 1);
