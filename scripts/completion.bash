@@ -8,7 +8,7 @@ _cornstarch_console() {
     "model show "*) list="--json --socket --help" ;;
     "model check "*) list="--json --socket --help" ;;
     "model convert "*) list="--names --experts --layout --dtype --shard --json --socket --help" ;;
-    "selftest family "*) list="--device --adapter --export --stages --encoder-stages --replicas --modality --schedule --recompute --train --precision --json --socket --help" ;;
+    "selftest family "*) list="--device --adapter --export --stages --encoder-stages --replicas --context --modality --schedule --recompute --train --precision --json --socket --help" ;;
     "data check "*) list="--each --template --json --socket --help" ;;
     "daemon start "*) list="--json --socket --help" ;;
     "daemon stop "*) list="--json --socket --help" ;;

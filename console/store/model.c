@@ -17,7 +17,7 @@ static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool
     cs_store_stages(store, plan->n_stages, cs_plan_world(plan));
     for (int32_t s = 0; s < plan->n_stages; s++) {
         cs_str_copy(store->stages[s].name, sizeof store->stages[s].name, plan->stages[s].name);
-        store->stages[s].rank = plan->stages[s].rank;
+        store->stages[s].rank = cs_plan_rank(plan, s, (struct cs_rank_at){0});
         if (is_same_plan && s < n_old)
             store->stages[s].work_ns = old[s].work_ns;
     }

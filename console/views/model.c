@@ -123,7 +123,8 @@ static void set_figures(const struct cs_store *store, struct group *g)
     cs_fmt_ms(g->cell[4], CELL, cost ? (double)fwd_ns : (double)NAN);
     cs_fmt_ms(g->cell[5], CELL, cost && bwd_ns > 0 ? (double)bwd_ns : (double)NAN);
     if (g->stage >= 0) {
-        snprintf(g->cell[6], CELL, "rank %d", store->model.plan->stages[g->stage].rank);
+        snprintf(g->cell[6], CELL, "rank %d",
+                 cs_plan_rank(store->model.plan, g->stage, (struct cs_rank_at){0}));
         cs_str_copy(g->cell[7], CELL, store->model.plan->stages[g->stage].name);
     } else {
         snprintf(g->cell[6], CELL, "-");

@@ -132,7 +132,7 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
         CS_NEW_ARRAY(r->job.arena, struct cs_trace_stage, plan->n_stages);
     for (int s = 0; s < plan->n_stages; s++) {
         cs_str_copy(stage[s].name, sizeof stage[s].name, plan->stages[s].name);
-        stage[s].rank = plan->stages[s].rank;
+        stage[s].rank = cs_plan_rank(plan, s, (struct cs_rank_at){0});
     }
     struct cs_trace_head head = {.generation = (int32_t)r->generation.id,
                                  .n_ranks = cs_plan_world(plan),

@@ -29,13 +29,14 @@ static const struct cs_arg cluster_args[] = {
 static const struct cs_arg plan_args[] = {
     {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
-    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module: { vision = { pp = 1 }, llm = { pp = 2 } }"},
+    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module, and ranks that split the rows of the LLM: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }"},
     {"modality", CS_ARG_STRING, false, CS_MODALITY_WORDS, 0, 0, 0, "\"" CS_MODALITY_DEFAULT "\"", CS_MODALITY_HELP},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots"},
+    {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = \"bf16\" }; cs.job plans again when its own has another state"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},
@@ -101,20 +102,17 @@ static void add_parallel(lua_State *L, json_t *plan)
         cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
     json_object_foreach(parallel, name, row)
     {
-        static const char *const planned[] = {"tp", "cp"};
         if (json_object_get(row, "dp"))
             cs_lua_error(
                 L,
                 "cs.plan: parallel.%s.dp: a job has one dp for all modules: cs.plan { dp = "
                 "%d, ... }; others are planned with cs.search",
                 name, (int)json_integer_value(json_object_get(row, "dp")));
-        for (size_t i = 0; i < CS_ARRAY_LEN(planned); i++)
-            if (json_object_get(row, planned[i]))
-                cs_lua_error(
-                    L,
-                    "cs.plan: parallel.%s.%s: layouts with tp or cp are planned and "
-                    "simulated, not yet run: a job uses pp and dp; plan them with cs.search",
-                    name, planned[i]);
+        if (json_object_get(row, "tp"))
+            cs_lua_error(L,
+                         "cs.plan: parallel.%s.tp: layouts with tp are planned and simulated, not "
+                         "yet run: a job uses pp, cp and dp; plan them with cs.search",
+                         name);
     }
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {
@@ -220,7 +218,7 @@ static int plan_bubble(lua_State *L)
 
 static int plan_ranks(lua_State *L)
 {
-    lua_pushinteger(L, self_plan(L)->plan->n_ranks);
+    lua_pushinteger(L, cs_plan_replica_ranks(self_plan(L)->plan));
     return 1;
 }
 
@@ -250,7 +248,7 @@ static int plan_tostring(lua_State *L)
     char step[CS_UNITS_CAP], text[160];
     cs_duration_print(step, sizeof(step), (uint64_t)plan->predicted_step_ns);
     snprintf(text, sizeof(text), "plan %s: %d ranks, %s a step predicted, bubble %.1f%%",
-             plan->schedule, plan->n_ranks, step, 100 * lua_tonumber(L, -1));
+             plan->schedule, cs_plan_replica_ranks(plan), step, 100 * lua_tonumber(L, -1));
     lua_pushstring(L, text);
     return 1;
 }

@@ -22,10 +22,9 @@ static int between(uint64_t *seed, int low, int high)
     return low + cs_test_random(seed, high - low + 1);
 }
 
-/* A random plan in which every stage on a rank of its own is spread over a random shape. */
-static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed)
+/* A random plan in which every stage has a program of its own and is spread over a random shape. */
+static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed, struct cs_arena *arena)
 {
-    int32_t rank = 0;
     cs_test_random_plan(m, seed, CS_TEST_OWN_RANKS, "1f1b");
     m->plan.dp = between(seed, 0, 3);
     const struct cs_rank_shape shape = {
@@ -33,12 +32,25 @@ static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed)
     for (int32_t s = 0; s < m->plan.n_stages; s++) {
         m->stage[s].shape =
             cs_test_random(seed, 2) ? shape : (struct cs_rank_shape){.tp = between(seed, 1, 4)};
-        m->stage[s].rank = rank;
-        rank += cs_plan_stage_ranks(&m->plan, s);
+        m->stage[s].rank = s;
     }
-    m->plan.n_ranks = rank;
+    m->plan.n_ranks = m->plan.n_stages;
+    cs_plan_number_ranks(&m->plan, arena);
     m->plan.is_tied_across = cs_test_random(seed, 2);
     m->plan.tied_bytes = 1;
+}
+
+/* Ranks of as wide programs stand opposite each other, one by one. */
+static void check_peers(const struct cs_plan *plan, int32_t rank)
+{
+    const int32_t own = cs_plan_rank_in_replica(plan, rank);
+    for (int32_t other = 0; other < plan->n_ranks; other++) {
+        const int32_t peer = cs_plan_peer(plan, rank, other);
+        assert_int_equal(cs_plan_rank_in_replica(plan, peer), other);
+        assert_int_equal(cs_plan_replica(plan, peer), cs_plan_replica(plan, rank));
+        if (cs_plan_width(plan, own) <= cs_plan_width(plan, other))
+            assert_int_equal(cs_plan_peer(plan, peer, own), rank);
+    }
 }
 
 static void numbers_of_ranks_go_both_ways(void **state)
@@ -48,7 +60,8 @@ static void numbers_of_ranks_go_both_ways(void **state)
         uint64_t seed = (uint64_t)round;
         static struct cs_test_random_plan m;
         static bool seen[MAX_WORLD];
-        random_shapes(&m, &seed);
+        struct cs_arena *arena = cs_arena_new(0);
+        random_shapes(&m, &seed, arena);
         const int32_t world = cs_plan_world(&m.plan);
         int32_t n = 0;
         assert_in_range(world, 1, MAX_WORLD);
@@ -70,13 +83,17 @@ static void numbers_of_ranks_go_both_ways(void **state)
                 assert_true(cs_plan_rank_at(&m.plan, s, rank, &back));
                 assert_memory_equal(&at, &back, sizeof at);
                 assert_int_equal(cs_plan_replica(&m.plan, rank), at.dp);
-                assert_int_equal(
-                    cs_plan_rank_of(&m.plan, at.dp, cs_plan_rank_in_replica(&m.plan, rank)), rank);
+                assert_int_equal(cs_plan_rank_in_replica(&m.plan, rank), m.stage[s].rank);
+                assert_int_equal(cs_plan_rank_of(&m.plan, at.dp, m.stage[s].rank) +
+                                     cs_plan_place(&m.plan, rank),
+                                 rank);
+                check_peers(&m.plan, rank);
                 for (int32_t other = 0; other < m.plan.n_stages; other++)
                     assert_int_equal(cs_plan_rank_at(&m.plan, other, rank, &back), other == s);
             }
         }
         assert_int_equal(n, world); /* all of them were seen */
+        cs_arena_free(arena);
     }
 }
 
@@ -125,7 +142,7 @@ static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
         uint64_t seed = (uint64_t)round;
         static struct cs_test_random_plan m;
         struct cs_arena *arena = cs_arena_new(0);
-        random_shapes(&m, &seed);
+        random_shapes(&m, &seed, arena);
         cs_plan_make_groups(&m.plan, arena);
         check_table(&m.plan);
         assert_int_equal(m.plan.group[0].kind, CS_GROUP_WORLD);
@@ -140,7 +157,12 @@ static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
                 const int32_t r = ranks[i];
                 const int32_t tp = cs_plan_group(&m.plan, CS_GROUP_TP, -1, r);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_WORLD, r), 1);
-                assert_int_equal(groups_of(&m.plan, CS_GROUP_DP, r), shape.dp > 1);
+                const int32_t holders = shape.dp * shape.cp;
+                assert_int_equal(cs_plan_holders(&m.plan, m.stage[s].rank), holders);
+                assert_int_equal(groups_of(&m.plan, CS_GROUP_DP, r), holders > 1);
+                if (holders > 1)
+                    assert_int_equal(m.plan.group[cs_plan_group(&m.plan, CS_GROUP_DP, -1, r)].n,
+                                     holders);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_TP, r), shape.tp > 1);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_CP, r), shape.cp > 1);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_EP, r), shape.ep > 1);
@@ -218,6 +240,9 @@ static void shapes_that_no_worker_runs_are_refused(void **state)
     m.stage[0].shape.tp = 2;
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "vision.0 has the shape tp 2, cp 1, ep 1, dp 1"));
+    m.stage[0].shape = (struct cs_rank_shape){.cp = 2};
+    assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "vision.0 has cp 2: rows of encoders cannot be split"));
     m.stage[0].shape = (struct cs_rank_shape){.dp = 2};
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
     m.plan.dp = 2;

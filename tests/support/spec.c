@@ -84,6 +84,8 @@ static json_t *make_rules(const char *text)
 static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
 {
     json_t *parallel = json_pack("{s:{s:i}}", "llm", "pp", or_int(o->llm_pp, 1));
+    if (o->llm_cp > 1)
+        json_object_set_new(json_object_get(parallel, "llm"), "cp", json_integer(o->llm_cp));
     if (n_encoders > 0)
         json_object_set_new(parallel, "vision", json_pack("{s:i}", "pp", or_int(o->vision_pp, 1)));
     if (n_encoders > 1)
@@ -166,6 +168,8 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
         "format", "llava", "json", or_text(o->json, "/nowhere/train.json"), "images",
         or_text(o->images, "/nowhere/images"), "optimizer", "kind", "adamw", "lr", 1e-3);
     assert_non_null(root);
+    if (o->context != NULL)
+        json_object_set_new(json_object_get(root, "plan"), "context", json_string(o->context));
     return root;
 }
 

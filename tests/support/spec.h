@@ -30,6 +30,8 @@ struct cs_test_spec {
     const char *mask;      /* ["causal"] of the LLM */
     int window, prefix;    /* tokens, of the masks of these names */
     int dp;                /* [1] */
+    int llm_cp;            /* [1] ranks that split the rows of a slot */
+    const char *context;   /* ["lpt"] how */
     int seq_tokens, slots; /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */
     int seed;

@@ -411,6 +411,17 @@ static json_t *with_items(int seq_tokens, json_t *items)
     return root;
 }
 
+/* Positions in a table are of one size: here they turn heads. */
+static void take_pictures_of_any_size(json_t *root)
+{
+    json_t *module = json_array_get(json_object_get(json_object_get(root, "model"), "modules"), 0);
+    json_object_set_new(module, "config",
+                        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f}", "model_type",
+                                  "pixtral", "hidden_size", 48, "intermediate_size", 96,
+                                  "num_hidden_layers", 3, "num_attention_heads", 4, "image_size",
+                                  700, "patch_size", 7, "hidden_act", "silu", "rope_theta", 1e4));
+}
+
 /* Rows of the LLM are the limit; patches and bytes follow from the largest item. */
 static void budgets_of_items_of_any_size_follow_seq_tokens(void **state)
 {
@@ -418,6 +429,7 @@ static void budgets_of_items_of_any_size_follow_seq_tokens(void **state)
     struct made m;
     json_t *root = with_items(
         128, json_pack("{s:i, s:i, s:i}", "rows", 1000, "patches", 4000, "bytes", 400000));
+    take_pictures_of_any_size(root);
     assert_int_equal(make_from(&m, root, "cpu", 8), CS_OK);
     const struct cs_item_budget *b = &m.plan->budget.enc[0];
     assert_int_equal(b->rows, 128);
@@ -670,7 +682,7 @@ static void damaged_plans_are_refused(void **state)
         {"schedule",                    json_string("none"),              "schedule"                          },
         {"slots",                       json_integer(0),                  "slots"                             },
         {"slots",                       json_integer(5),                  "hash"                              },
-        {"n_ranks",                     json_integer(4),                  "n_ranks"                           },
+        {"n_ranks",                     json_integer(4),                  "rank 3 has no stage"               },
         {"n_ranks",                     json_integer(2),                  "rank"                              },
         {"stages",                      json_array(),                     "stages"                            },
         {"stages/0",                    json_integer(1),                  "stages[0]"                         },

@@ -28,6 +28,9 @@ static const struct cs_selftest_layout layouts[] = {
     {.stages = 3, .encoder_stages = 2, .replicas = 1, .train = "*.encoder *.projector"},
     {.stages = 2, .encoder_stages = 1, .replicas = 2, .train = "*.projector"},
     {.stages = 2, .encoder_stages = 2, .replicas = 1, .schedule = "zb-h2", .train = "*.encoder llm.layers.1"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 1, .context = 2},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .context = 3, .recompute = "selective", .is_bare = true},
+    {.stages = 1, .encoder_stages = 2, .replicas = 2, .context = 2, .schedule = "zb-h1", .train = "*.projector"},
 };
 
 /* clang-format on */
@@ -70,19 +73,35 @@ static enum cs_status run_layout(const char *dir, const struct cs_selftest_layou
     return cs_selftest_family(&request, cs_test_device(), test, err);
 }
 
+/* Rows of recurrent layers, and of experts with a loss of their balance, cannot be split yet. */
+static bool is_refused(const struct cs_selftest_layout *layout, enum cs_status status,
+                       const struct cs_err *err)
+{
+    return layout->context > 1 && status == CS_PLAN &&
+           strstr(err->text, "cannot be split over ranks yet") != NULL;
+}
+
 /* Returns how many layouts are not as they must be, -1: this is no composite. */
 static int run_model(const char *dir)
 {
-    int n_bad = 0;
+    int n_bad = 0, n_refused = 0;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct cs_selftest test;
         struct cs_err err = {0};
         const enum cs_status status = run_layout(dir, &layouts[i], &test, &err);
         if (status == CS_UNSUPPORTED)
             return -1;
+        if (is_refused(&layouts[i], status, &err)) {
+            n_refused++;
+            continue;
+        }
         if (status != CS_OK)
             print_error("%s, layout %zu: %s\n", dir, i, err.text);
         n_bad += status != CS_OK || count_bad(dir, (int)i, &test) > 0;
+    }
+    if (n_refused > 0 && strstr(dir, "qwen3.5") == NULL && strstr(dir, "moe") == NULL) {
+        print_error("%s: %d layouts are refused that its layers can have\n", dir, n_refused);
+        n_bad++;
     }
     return n_bad;
 }

@@ -139,7 +139,8 @@ static void layer_done(void *user, int32_t layer)
 
 static void rank_open(struct rank *r)
 {
-    struct cs_plan plan = {.dp = REPLICAS, .n_ranks = 1};
+    struct cs_stage only = {.rank = 0};
+    struct cs_plan plan = {.dp = REPLICAS, .n_ranks = 1, .stages = &only, .n_stages = 1};
     struct cs_arena *arena = cs_arena_new(0);
     cs_plan_make_groups(&plan, arena);
     memset(r, 0, sizeof *r);
@@ -163,6 +164,7 @@ static void rank_open(struct rank *r)
     r->watch = (struct cs_watch){.done = layer_done, .user = r};
     assert_int_equal(cs_replicas_new(&r->device, &plan, 0, &r->sockets, 1000, &r->replicas, NULL),
                      CS_OK);
+    assert_non_null(r->replicas);
     cs_arena_free(arena);
     assert_int_equal(cs_replicas_bind(r->replicas, &r->params, NULL), CS_OK);
     cs_replicas_begin(r->replicas);

@@ -79,6 +79,16 @@ static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *gra
     return plan->stages[stage].saved_bytes * live;
 }
 
+static void rank_range(char *out, size_t cap, const struct cs_plan *plan, int stage)
+{
+    const int32_t first = cs_plan_rank(plan, stage, (struct cs_rank_at){0}),
+                  n = cs_plan_stage_ranks(plan, stage);
+    if (n == 1)
+        snprintf(out, cap, "%d", first);
+    else
+        snprintf(out, cap, "%d-%d", first, first + n - 1);
+}
+
 static void add_stage(struct cs_table *table, const struct cs_plan *plan,
                       const struct cs_graph *graph, int i)
 {
@@ -90,7 +100,7 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
         n_params += graph->layers[l].n_elements;
         n_trained += graph->layers[l].n_trained;
     }
-    snprintf(rank, sizeof rank, "%d", s->rank);
+    rank_range(rank, sizeof rank, plan, i);
     layer_range(layers, sizeof layers, graph, s);
     cs_count_print(params, sizeof params, (uint64_t)n_params);
     cs_count_print(trained, sizeof trained, (uint64_t)n_trained);
@@ -119,7 +129,7 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph,
     cs_buf_addf(&text, "\n%s, %d slots on %d ranks, ", plan->schedule, plan->slots,
                 cs_plan_world(plan));
     if (plan->dp > 1)
-        cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, plan->n_ranks);
+        cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, cs_plan_replica_ranks(plan));
     cs_buf_addf(&text, "predicted step %s\n", step);
     for (int i = 0; says_why && i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);

@@ -256,8 +256,10 @@ int64_t cs_spec_ranks(const struct cs_spec *spec)
 {
     int64_t sum = 0, most = 0;
     for (int i = 0; i < spec->n_parallel; i++) {
-        sum += spec->parallel[i].pp;
-        most = spec->parallel[i].pp > most ? spec->parallel[i].pp : most;
+        const struct cs_spec_parallel *branch = &spec->parallel[i];
+        const int64_t ranks = (int64_t)branch->pp * (branch->cp > 1 ? branch->cp : 1);
+        sum += ranks;
+        most = ranks > most ? ranks : most;
     }
     /* encoders without ranks of their own use those of the LLM; every replica has its own */
     const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);

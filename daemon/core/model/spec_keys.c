@@ -124,11 +124,13 @@ static const struct cs_spec_key keys[] = {
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
     LAYOUT(INT32, "plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
     LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
+    LAYOUT(WORD, "plan", "context", "lpt|best|exact|uniform|zigzag|striped|random", "lpt", R(context), "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
     LAYOUT(WORD, "plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
     LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
+    LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism of the llm: ranks of every stage among which the rows of a slot are split"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),

@@ -2,6 +2,8 @@
  * and the stages that share a tied embedding. */
 #include "core/plan/derive.h"
 
+#include "core/plan/context.h"
+
 static bool has_layer(const struct cs_stage *stage, int32_t layer)
 {
     return layer >= stage->first_layer && layer < stage->first_layer + stage->n_layers;
@@ -42,7 +44,7 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
     const struct cs_slot_budget *budget = &plan->budget;
     if (to < 0)
         return;
-    const int64_t rows = encoder < 0 ? budget->seq_tokens
+    const int64_t rows = encoder < 0 ? cs_context_share(plan, from, budget->seq_tokens)
                          : feed < 0  ? most_rows(graph, &budget->enc[encoder], last)
                                      : cs_budget_fills(budget, encoder);
     plan->edges[plan->n_edges] =
@@ -112,5 +114,7 @@ void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
     plan->tied_bytes = 0;
     if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)
-        plan->tied_bytes = tied_part(graph, cs_plan_replicas(plan)) * (graph->keeps_bf16 ? 2 : 4);
+        plan->tied_bytes =
+            tied_part(graph, cs_plan_holders(plan, plan->stages[plan->embed_stage].rank)) *
+            (graph->keeps_bf16 ? 2 : 4);
 }

@@ -51,17 +51,6 @@ static void add_world(struct table *t)
     add(t, CS_GROUP_WORLD, -1, rank, n, 1);
 }
 
-static void add_replicas(struct table *t)
-{
-    const int32_t dp = cs_plan_replicas(t->plan);
-    for (int32_t r = 0; r < t->plan->n_ranks; r++) {
-        int32_t *rank = CS_NEW_ARRAY(t->arena, int32_t, dp);
-        for (int32_t k = 0; k < dp; k++)
-            rank[k] = cs_plan_rank_of(t->plan, k, r);
-        add(t, CS_GROUP_DP, -1, rank, dp, 2);
-    }
-}
-
 /* The place that comes after `at` in a shape; false: it was the last. */
 static bool next_place(const struct cs_rank_shape *s, struct cs_rank_at *at)
 {
@@ -79,6 +68,24 @@ static bool next_place(const struct cs_rank_shape *s, struct cs_rank_at *at)
 static int32_t *along(enum cs_group_kind kind, struct cs_rank_at *at)
 {
     return kind == CS_GROUP_TP ? &at->tp : kind == CS_GROUP_CP ? &at->cp : &at->ep;
+}
+
+/* The same weights: all replicas of a place, and all parts of the context. */
+static void add_holders(struct table *t, int32_t stage)
+{
+    const struct cs_rank_shape s = cs_plan_shape(t->plan, stage);
+    struct cs_rank_at at = {0};
+    do {
+        struct cs_rank_at one = at;
+        int32_t *rank = NULL, n = 0;
+        if (at.dp > 0 || at.cp > 0)
+            continue;
+        rank = CS_NEW_ARRAY(t->arena, int32_t, s.dp * s.cp);
+        for (one.dp = 0; one.dp < s.dp; one.dp++)
+            for (one.cp = 0; one.cp < s.cp; one.cp++)
+                rank[n++] = cs_plan_rank(t->plan, stage, one);
+        add(t, CS_GROUP_DP, -1, rank, n, 2);
+    } while (next_place(&s, &at));
 }
 
 static void add_dimension(struct table *t, int32_t stage, enum cs_group_kind kind)
@@ -146,16 +153,19 @@ static void add_channel(struct table *t, int32_t from, int32_t to)
     add(t, CS_GROUP_CHANNEL, from, rank, 2, 2);
 }
 
-static void add_edge(struct table *t, const struct cs_edge *edge)
+/* every rank of one end talks to its opposite at the other */
+static void add_edge(struct table *t, const struct cs_edge *edge, int32_t end)
 {
-    const struct cs_rank_shape s = cs_plan_shape(t->plan, edge->from);
+    const struct cs_rank_shape s = cs_plan_shape(t->plan, end);
     struct cs_rank_at at = {0};
     do {
-        const int32_t from = cs_plan_rank(t->plan, edge->from, at);
-        const int32_t to = cs_plan_rank(t->plan, edge->to, opposite(t->plan, edge->to, &at));
-        add_channel(t, from, to);
+        const struct cs_rank_at from = opposite(t->plan, edge->from, &at),
+                                to = opposite(t->plan, edge->to, &at);
+        const int32_t a = cs_plan_rank(t->plan, edge->from, from),
+                      b = cs_plan_rank(t->plan, edge->to, to);
+        add_channel(t, a, b);
         if (edge->has_grad)
-            add_channel(t, to, from);
+            add_channel(t, b, a);
     } while (next_place(&s, &at));
 }
 
@@ -186,17 +196,21 @@ int32_t cs_groups_sort(struct cs_group *group, int32_t n)
 void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
 {
     struct table t = {.plan = plan, .arena = arena};
+    cs_plan_number_ranks(plan, arena);
     add_world(&t);
-    add_replicas(&t);
     add_tied(&t);
     for (int32_t s = 0; s < plan->n_stages; s++) {
+        add_holders(&t, s);
         add_dimension(&t, s, CS_GROUP_TP);
         add_dimension(&t, s, CS_GROUP_CP);
         add_dimension(&t, s, CS_GROUP_EP);
         add_copies(&t, s);
     }
-    for (int32_t e = 0; e < plan->n_edges; e++)
-        add_edge(&t, &plan->edges[e]);
+    for (int32_t e = 0; e < plan->n_edges; e++) {
+        add_edge(&t, &plan->edges[e], plan->edges[e].from);
+        if (plan->first != NULL)
+            add_edge(&t, &plan->edges[e], plan->edges[e].to);
+    }
     plan->n_groups = cs_groups_sort(t.group, t.n);
     plan->group = t.group;
 }

@@ -12,14 +12,14 @@ struct cs_plan;
 
 enum cs_group_kind {
     CS_GROUP_NONE = -1,
-    CS_GROUP_WORLD,   /* all ranks: the norm of the gradients */
-    CS_GROUP_DP,      /* the same place of every replica */
-    CS_GROUP_TIED,    /* of a replica: the ranks of both ends of a tied embedding that trains */
-    CS_GROUP_COPIES,  /* of a replica: the ranks that have a copy of a branch; of: the branch */
-    CS_GROUP_TP,      /* of a stage: the ranks that share its tensors */
-    CS_GROUP_CP,      /* ... its context */
-    CS_GROUP_EP,      /* ... its experts */
-    CS_GROUP_PP,      /* of a mesh (layout.h): the stages of a pipeline */
+    CS_GROUP_WORLD,  /* all ranks: the norm of the gradients */
+    CS_GROUP_DP,     /* the same weights: the same place of every replica, all parts of a context */
+    CS_GROUP_TIED,   /* of a replica: the ranks of both ends of a tied embedding that trains */
+    CS_GROUP_COPIES, /* of a replica: the ranks that have a copy of a branch; of: the branch */
+    CS_GROUP_TP,     /* of a stage: the ranks that share its tensors */
+    CS_GROUP_CP,     /* ... its context */
+    CS_GROUP_EP,     /* ... its experts */
+    CS_GROUP_PP,     /* of a mesh (layout.h): the stages of a pipeline */
     CS_GROUP_CHANNEL, /* messages from one rank to another; of: the sender */
     CS_GROUP_KINDS
 };

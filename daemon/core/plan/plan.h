@@ -13,8 +13,8 @@ struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
 /* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts,
- * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has tp, cp and ep 1 and the plan's
- * dp (cs_plan_check_runs). */
+ * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has tp and ep 1, the plan's dp, and cp
+ * in the LLM only (cs_plan_check_runs). */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };
@@ -29,9 +29,8 @@ struct cs_stage {
     int32_t id;       /* index in plan->stages; dataflow order: encoders' stages, then the llm's */
     int32_t branch;   /* graph->branches */
     int32_t index;    /* within the branch */
-    int32_t
-        rank; /* where its ranks begin in a replica; several stages may share them (colocated) */
-    int32_t copies; /* > 1: the whole branch, which as many ranks have; index: of the copy */
+    int32_t rank;     /* of programs (see below); several stages may share one (colocated) */
+    int32_t copies;   /* > 1: the whole branch, which as many ranks have; index: of the copy */
     struct cs_rank_shape shape;
     int32_t first_layer, n_layers;               /* graph->layers */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
@@ -39,7 +38,7 @@ struct cs_stage {
     bool needs_input_grad;                       /* sends a gradient to its producers */
     int32_t recompute;                           /* enum cs_recompute */
     /* parameters; gradients and what the optimizer keeps; activations of a slot */
-    int64_t weight_bytes, state_bytes, saved_bytes;
+    int64_t weight_bytes, state_bytes, saved_bytes; /* of one of its ranks */
     /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for
      * what trains here: gradients to 0, their squares, the optimizer */
     int64_t prepare_ns, clear_ns, norm_ns, update_ns;
@@ -74,8 +73,11 @@ struct cs_plan {
      * encoding */
     const struct cs_group *group;
     int32_t n_groups;
-    int32_t n_ranks; /* of one replica: the ranks that stages name */
-    int32_t dp;      /* replicas; below 2: one. Replica k runs slot i of a step where i % dp == k */
+    int32_t n_ranks; /* of programs, of one replica: what stages and edges name */
+    /* (n_ranks + 1) the ranks of a replica before those of each rank of programs; NULL: one each.
+     * Follows from the stages' shapes, no part of the encoding. */
+    const int32_t *first;
+    int32_t dp; /* replicas; below 2: one. Replica k runs slot i of a step where i % dp == k */
     const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
     /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
      * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
@@ -98,17 +100,32 @@ struct cs_plan {
 int32_t cs_plan_replicas(const struct cs_plan *plan); /* 1 .. */
 int32_t cs_plan_world(const struct cs_plan *plan);    /* ranks in all */
 
-/* Ranks of a job are numbered replica by replica: a rank of all is a replica and a rank in it (what
- * stages, edges and programs name). Nobody else does this arithmetic. */
+/* Ranks that share a stage (tensors, context, experts) run one program: what stages, edges and
+ * programs call a rank is all of them. So a rank of all is a replica, a rank of its program, and a
+ * place among those that run it; they are numbered in this order. Nobody else does this
+ * arithmetic. */
+void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena);    /* makes plan->first */
+int32_t cs_plan_replica_ranks(const struct cs_plan *plan);                  /* of one replica */
+int32_t cs_plan_width(const struct cs_plan *plan, int32_t rank_in_replica); /* that run it */
+/* the first of them in a replica */
 int32_t cs_plan_rank_of(const struct cs_plan *plan, int32_t replica, int32_t rank_in_replica);
-int32_t cs_plan_replica(const struct cs_plan *plan, int32_t rank);         /* of a rank of all */
-int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank); /* the same */
+/* of a rank of all */
+int32_t cs_plan_replica(const struct cs_plan *plan, int32_t rank);
+int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank);
+int32_t cs_plan_place(const struct cs_plan *plan, int32_t rank);
+/* Who of the ranks that run another program of the same replica stands where this rank stands; where
+ * there are fewer, one stands for several. */
+int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_replica);
+/* How many ranks have the same weights: those of all replicas, and of the parts of a context. */
+int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);
+/* Programs repeated for the simulator, copy by copy. */
+int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_in_replica);
 
 /* The shape of a stage with nothing left to defaults: every dimension is 1 or more. */
 struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage);
 /* ranks of a stage in one replica: tp * cp * ep */
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
-/* The rank of all at a place of a stage: within a replica they follow each other by ep, then cp,
+/* The rank of all at a place of a stage: those that run its program follow each other by ep, then cp,
  * then tp (fastest). */
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);
 /* The inverse; false: the rank is none of the stage's. */

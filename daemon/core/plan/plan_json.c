@@ -17,6 +17,8 @@
 
 enum { MAX_WHY_READ = 1000 };
 
+enum { MAX_CP = 64 }; /* core/model/spec_keys.c */
+
 enum field_type { FIELD_I32, FIELD_I64, FIELD_BOOL };
 
 struct field {
@@ -41,7 +43,7 @@ struct field {
 static const struct field stage_fields[] = {
     STAGE(id, FIELD_I32),
     STAGE(index, FIELD_I32),
-    STAGE(rank, FIELD_I32),
+    STAGE(rank, FIELD_I32), /* in the document: the first of its ranks */
     STAGE(first_layer, FIELD_I32),
     STAGE(n_layers, FIELD_I32),
     STAGE(fwd_ns, FIELD_I64),
@@ -154,6 +156,10 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
     for (int32_t s = 0; s < plan->n_stages; s++) {
         json_t *one = json_object();
         write_fields(one, &plan->stages[s], stage_fields, CS_ARRAY_LEN(stage_fields));
+        json_object_set_new(one, "rank",
+                            json_integer(cs_plan_rank(plan, s, (struct cs_rank_at){0})));
+        if (cs_plan_shape(plan, s).cp > 1) /* plans without have no such key */
+            json_object_set_new(one, "cp", json_integer(cs_plan_shape(plan, s).cp));
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
                             json_string(graph->branches[plan->stages[s].branch].name));
@@ -177,7 +183,7 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
     json_object_set_new(object, "schema", json_string(SCHEMA));
     json_object_set_new(object, "schedule", json_string(plan->schedule));
     json_object_set_new(object, "slots", json_integer(plan->slots));
-    json_object_set_new(object, "n_ranks", json_integer(plan->n_ranks));
+    json_object_set_new(object, "n_ranks", json_integer(cs_plan_replica_ranks(plan)));
     if (plan->dp > 1) /* plans of one replica have no such key */
         json_object_set_new(object, "dp", json_integer(plan->dp));
     json_object_set_new(object, "stages", stages);
@@ -238,6 +244,20 @@ static enum cs_status read_count(const struct reader *r, const char *key, int32_
     return CS_OK;
 }
 
+static enum cs_status read_cp(const json_t *stage, const char *where, int32_t *out,
+                              struct cs_err *err)
+{
+    const json_t *cp = json_object_get(stage, "cp");
+    const json_int_t n = json_integer_value(cp);
+    if (cp == NULL)
+        return CS_OK;
+    if (!json_is_integer(cp) || n < 2 || n > MAX_CP)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.cp must be a whole number from 2 to %d", where,
+                       MAX_CP);
+    *out = (int32_t)n;
+    return CS_OK;
+}
+
 static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *err)
 {
     const json_t *json = json_array_get(json_object_get(r->json, "stages"), (size_t)id);
@@ -264,6 +284,7 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
         return cs_fail(err, CS_CORRUPT, "plan: %s.id is %d: stages are listed by id", where,
                        stage->id);
     stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(r->plan)};
+    CS_TRY(read_cp(json, where, &stage->shape.cp, err));
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);
@@ -371,14 +392,36 @@ static enum cs_status read_share(struct reader *r, struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status check_ranks(const struct reader *r, struct cs_err *err)
+/* The document says where the ranks of a stage begin in a replica; those that share a stage run one
+ * program, which is what a plan calls a rank. */
+static enum cs_status check_ranks(struct reader *r, struct cs_err *err)
 {
-    bool *is_used = CS_NEW_ARRAY(r->arena, bool, r->plan->n_ranks);
-    for (int32_t s = 0; s < r->plan->n_stages; s++)
-        is_used[r->plan->stages[s].rank] = true;
-    for (int32_t rank = 0; rank < r->plan->n_ranks; rank++)
-        if (!is_used[rank])
+    struct cs_plan *plan = r->plan;
+    int32_t *width = CS_NEW_ARRAY(r->arena, int32_t, plan->n_ranks),
+            *program = CS_NEW_ARRAY(r->arena, int32_t, plan->n_ranks), n = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        int32_t *its = &width[plan->stages[s].rank];
+        if (*its != 0 && *its != cs_plan_stage_ranks(plan, s))
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d] shares its rank with one of another cp", s);
+        *its = cs_plan_stage_ranks(plan, s);
+    }
+    for (int32_t rank = 0; rank < plan->n_ranks; rank += width[rank]) {
+        if (width[rank] == 0)
             return cs_fail(err, CS_CORRUPT, "plan: rank %d has no stage", rank);
+        if (width[rank] > plan->n_ranks - rank)
+            return cs_fail(err, CS_CORRUPT, "plan: rank %d needs %d ranks, but n_ranks is %d", rank,
+                           width[rank], plan->n_ranks);
+        for (int32_t i = 1; i < width[rank]; i++)
+            if (width[rank + i] != 0)
+                return cs_fail(err, CS_CORRUPT, "plan: rank %d is of two stages that are apart",
+                               rank + i);
+        program[rank] = n++;
+    }
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        plan->stages[s].rank = program[plan->stages[s].rank];
+    plan->n_ranks = n;
+    cs_plan_number_ranks(plan, r->arena);
     return CS_OK;
 }
 
@@ -389,7 +432,7 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
     size_t most = (size_t)r->graph->n_layers * (size_t)r->graph->n_branches; /* with copies */
     if (!json_is_array(list) || n < 1 || n > most)
         return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %zu", most);
-    CS_TRY(read_count(r, "n_ranks", 1, (int32_t)n, &r->plan->n_ranks, err));
+    CS_TRY(read_count(r, "n_ranks", 1, MAX_CP * (int32_t)n, &r->plan->n_ranks, err));
     r->plan->n_stages = (int32_t)n;
     r->plan->stages = CS_NEW_ARRAY(r->arena, struct cs_stage, n);
     for (int32_t s = 0; s < r->plan->n_stages; s++)

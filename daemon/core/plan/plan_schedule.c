@@ -220,15 +220,32 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
     return CS_OK;
 }
 
+/* Rows are split in the LLM, alike in all of its stages. */
+static enum cs_status check_context(const struct cs_plan *plan, int32_t s, struct cs_err *err)
+{
+    const struct cs_stage *stage = &plan->stages[s];
+    const int32_t cp = cs_plan_shape(plan, s).cp, of_llm = cs_plan_shape(plan, plan->head_stage).cp;
+    if (cp > 1 && stage->branch != plan->stages[plan->head_stage].branch)
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s has cp %d: rows of encoders cannot be split over ranks yet, those of "
+                       "the llm can; set cp = 1",
+                       stage->name, cp);
+    if (stage->branch == plan->stages[plan->head_stage].branch && cp != of_llm)
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s has cp %d, %s has cp %d: all stages of the llm must have one cp",
+                       stage->name, cp, plan->stages[plan->head_stage].name, of_llm);
+    return CS_OK;
+}
+
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_rank_shape shape = cs_plan_shape(plan, s);
-        if (cs_plan_stage_ranks(plan, s) > 1 || shape.dp != cs_plan_replicas(plan))
+        CS_TRY(check_context(plan, s, err));
+        if (shape.tp > 1 || shape.ep > 1 || shape.dp != cs_plan_replicas(plan))
             return cs_fail(err, CS_UNSUPPORTED,
-                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages of one "
-                           "rank in each of %d "
-                           "replicas",
+                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages whose "
+                           "tp and ep are 1 in each of %d replicas",
                            plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp,
                            cs_plan_replicas(plan));
         if (plan->stages[s].copies > 1)

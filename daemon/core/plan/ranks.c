@@ -6,9 +6,14 @@ int32_t cs_plan_replicas(const struct cs_plan *plan)
     return plan->dp > 1 ? plan->dp : 1;
 }
 
+int32_t cs_plan_replica_ranks(const struct cs_plan *plan)
+{
+    return plan->first != NULL ? plan->first[plan->n_ranks] : plan->n_ranks;
+}
+
 int32_t cs_plan_world(const struct cs_plan *plan)
 {
-    return plan->n_ranks * cs_plan_replicas(plan);
+    return cs_plan_replica_ranks(plan) * cs_plan_replicas(plan);
 }
 
 int cs_plan_own_slots(const struct cs_plan *plan, int n_slots)
@@ -17,19 +22,79 @@ int cs_plan_own_slots(const struct cs_plan *plan, int n_slots)
     return (n_slots + dp - 1) / dp;
 }
 
+void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena)
+{
+    bool is_wide = false;
+    plan->first = NULL;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        is_wide = is_wide || cs_plan_stage_ranks(plan, s) > 1;
+    if (!is_wide)
+        return;
+    int32_t *first = CS_NEW_ARRAY(arena, int32_t, plan->n_ranks + 1);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        first[plan->stages[s].rank + 1] = cs_plan_stage_ranks(plan, s);
+    for (int32_t r = 0; r < plan->n_ranks; r++)
+        first[r + 1] += first[r];
+    plan->first = first;
+}
+
+int32_t cs_plan_width(const struct cs_plan *plan, int32_t rank_in_replica)
+{
+    return plan->first != NULL ? plan->first[rank_in_replica + 1] - plan->first[rank_in_replica]
+                               : 1;
+}
+
 int32_t cs_plan_rank_of(const struct cs_plan *plan, int32_t replica, int32_t rank_in_replica)
 {
-    return replica * plan->n_ranks + rank_in_replica;
+    const int32_t at = plan->first != NULL ? plan->first[rank_in_replica] : rank_in_replica;
+    return replica * cs_plan_replica_ranks(plan) + at;
 }
 
 int32_t cs_plan_replica(const struct cs_plan *plan, int32_t rank)
 {
-    return rank / plan->n_ranks;
+    return rank / cs_plan_replica_ranks(plan);
 }
 
 int32_t cs_plan_rank_in_replica(const struct cs_plan *plan, int32_t rank)
 {
-    return rank % plan->n_ranks;
+    const int32_t at = rank % cs_plan_replica_ranks(plan);
+    int32_t low = 0, high = plan->n_ranks;
+    if (plan->first == NULL)
+        return at;
+    while (high - low > 1) { /* first[low] <= at < first[high] */
+        const int32_t middle = low + (high - low) / 2;
+        if (plan->first[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int32_t cs_plan_place(const struct cs_plan *plan, int32_t rank)
+{
+    return rank -
+           cs_plan_rank_of(plan, cs_plan_replica(plan, rank), cs_plan_rank_in_replica(plan, rank));
+}
+
+int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_replica)
+{
+    return cs_plan_rank_of(plan, cs_plan_replica(plan, rank), rank_in_replica) +
+           cs_plan_place(plan, rank) % cs_plan_width(plan, rank_in_replica);
+}
+
+int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica)
+{
+    int32_t cp = 1;
+    for (int32_t s = 0; plan->first != NULL && s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank_in_replica)
+            cp = cs_plan_shape(plan, s).cp;
+    return cs_plan_replicas(plan) * cp;
+}
+
+int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_in_replica)
+{
+    return copy * plan->n_ranks + rank_in_replica;
 }
 
 static int32_t at_least_one(int32_t n)
@@ -56,15 +121,16 @@ int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_a
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
     const int32_t place = (at.ep * s.cp + at.cp) * s.tp + at.tp;
-    return cs_plan_rank_of(plan, at.dp, plan->stages[stage].rank + place);
+    return cs_plan_rank_of(plan, at.dp, plan->stages[stage].rank) + place;
 }
 
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,
                      struct cs_rank_at *out)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    const int32_t place = cs_plan_rank_in_replica(plan, rank) - plan->stages[stage].rank;
-    if (place < 0 || place >= s.tp * s.cp * s.ep || cs_plan_replica(plan, rank) >= s.dp)
+    const int32_t place = cs_plan_place(plan, rank);
+    if (cs_plan_rank_in_replica(plan, rank) != plan->stages[stage].rank ||
+        cs_plan_replica(plan, rank) >= s.dp)
         return false;
     *out = (struct cs_rank_at){.dp = cs_plan_replica(plan, rank),
                                .ep = place / (s.cp * s.tp),

@@ -3,15 +3,16 @@
 
 #include <stdio.h>
 
-/* an action of a replica among all ranks and slots */
-static struct cs_span_key key_of(const struct cs_program *program, int32_t replica,
+/* an action of a rank among all ranks and slots */
+static struct cs_span_key key_of(const struct cs_program *program, int32_t rank,
                                  const struct cs_action *action)
 {
     enum cs_op op = (enum cs_op)action->op;
     const struct cs_plan *plan = program->plan;
+    const int32_t replica = cs_plan_replica(plan, rank);
     return (struct cs_span_key){
         .stage = action->stage,
-        .peer = (int16_t)(action->peer < 0 ? -1 : cs_plan_rank_of(plan, replica, action->peer)),
+        .peer = (int16_t)(action->peer < 0 ? -1 : cs_plan_peer(plan, rank, action->peer)),
         .slot = action->slot < 0 ? -1 : action->slot * cs_plan_replicas(plan) + replica,
         .letter = cs_op_letter(op)[0],
         .is_compute = cs_op_stream(op) == CS_STREAM_COMPUTE,
@@ -27,7 +28,7 @@ const struct cs_span_keys *cs_program_keys(const struct cs_program *program, str
         const struct cs_rank_program *rank = &program->rank[cs_plan_rank_in_replica(plan, r)];
         struct cs_span_key *key = CS_NEW_ARRAY(arena, struct cs_span_key, rank->n_actions);
         for (uint32_t i = 0; i < rank->n_actions; i++)
-            key[i] = key_of(program, cs_plan_replica(plan, r), &rank->actions[i]);
+            key[i] = key_of(program, r, &rank->actions[i]);
         keys[r] = (struct cs_span_keys){.key = key, .n = rank->n_actions};
     }
     return keys;

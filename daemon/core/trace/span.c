@@ -69,6 +69,21 @@ static void add_event(const struct cs_span_input *in, int rank, const struct cs_
         out->n_unknown++;
 }
 
+/* Ranks that work on each stage; spans lie rank by rank. */
+static const int32_t *count_ranks(const struct cs_span_step *spans, struct cs_arena *arena)
+{
+    int32_t *n = CS_NEW_ARRAY(arena, int32_t, spans->n_stages + 1),
+            *last = CS_NEW_ARRAY(arena, int32_t, spans->n_stages + 1);
+    for (int32_t i = 0; i < spans->n_spans; i++) {
+        const struct cs_span *span = &spans->span[i];
+        if (!span->key.is_compute || span->key.stage < 0 || last[span->key.stage] > span->rank)
+            continue;
+        last[span->key.stage] = span->rank + 1;
+        n[span->key.stage]++;
+    }
+    return n;
+}
+
 void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struct cs_span_step *out)
 {
     uint64_t start_ns, end_ns;
@@ -91,8 +106,9 @@ void cs_span_build(const struct cs_span_input *in, struct cs_arena *arena, struc
     for (int r = 0; r < in->n_ranks; r++)
         for (uint32_t i = 0; i < in->events[r].n; i++)
             add_event(in, r, &in->events[r].event[i], out);
+    const int32_t *ranks_of = count_ranks(out, arena);
     for (int s = 0; s < in->n_stages; s++) {
-        out->busy_ns[s] /= replicas;
+        out->busy_ns[s] /= ranks_of[s] > replicas ? ranks_of[s] : replicas;
         out->bubble[s] = out->makespan_ns > 0
                              ? 1 - (double)out->busy_ns[s] / (double)out->makespan_ns
                              : (double)NAN;

@@ -40,7 +40,9 @@ struct cs_span_events {
 
 struct cs_span_input {
     int32_t n_ranks, n_stages;
-    int32_t replicas; /* that every stage is on; below 2: one. Its busy time is their mean */
+    /* that every stage is on; below 2: one. Its busy time is the mean of its ranks, which are more
+     * where several share a stage */
+    int32_t replicas;
     const struct cs_span_keys *keys;     /* (n_ranks) of the program of this step */
     const struct cs_span_events *events; /* (n_ranks) of this step */
 };

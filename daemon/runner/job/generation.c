@@ -13,6 +13,7 @@ void cs_run_rank_stages(const struct cs_plan *plan, int rank, char *out, size_t 
 {
     size_t used = 0;
     snprintf(out, cap, "no stage");
+    const int32_t place = cs_plan_place(plan, rank);
     rank = cs_plan_rank_in_replica(plan, rank); /* all replicas are alike */
     for (int s = 0; s < plan->n_stages && used < cap; s++) {
         if (plan->stages[s].rank != rank)
@@ -20,6 +21,8 @@ void cs_run_rank_stages(const struct cs_plan *plan, int rank, char *out, size_t 
         int n = snprintf(out + used, cap - used, "%s%s", used ? "+" : "", plan->stages[s].name);
         used += n > 0 ? (size_t)n : 0;
     }
+    if (used < cap && cs_plan_width(plan, rank) > 1)
+        snprintf(out + used, cap - used, " part %d of %d", place, cs_plan_width(plan, rank));
 }
 
 void cs_run_rank_name(const struct cs_plan *plan, int rank, char *out, size_t cap)
@@ -36,8 +39,9 @@ static void describe(const struct cs_plan *plan, char *out, size_t cap)
     out[0] = '\0';
     for (int s = 0; s < plan->n_stages && used < cap; s++) {
         const struct cs_stage *stage = &plan->stages[s];
-        int n = snprintf(out + used, cap - used, "%s%s %d layers on rank %d", s ? ", " : "",
-                         stage->name, stage->n_layers, stage->rank);
+        int n =
+            snprintf(out + used, cap - used, "%s%s %d layers on rank %d", s ? ", " : "",
+                     stage->name, stage->n_layers, cs_plan_rank(plan, s, (struct cs_rank_at){0}));
         used += n > 0 ? (size_t)n : 0;
     }
 }

@@ -105,6 +105,22 @@ static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
     return CS_OK;
 }
 
+/* Of the ranks that run one program the first is looked at: the others do as much. */
+static void add_measured(struct cs_runner *r, const struct cs_span_keys *keys,
+                         const struct cs_span_events *events)
+{
+    const struct cs_plan *plan = r->generation.plan;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_span_keys *key = CS_NEW_ARRAY(arena, struct cs_span_keys, plan->n_ranks);
+    struct cs_span_events *event = CS_NEW_ARRAY(arena, struct cs_span_events, plan->n_ranks);
+    for (int32_t i = 0; i < plan->n_ranks; i++) {
+        key[i] = keys[cs_plan_rank_of(plan, 0, i)];
+        event[i] = events[cs_plan_rank_of(plan, 0, i)];
+    }
+    cs_measured_add(r->measured, key, event);
+    cs_arena_free(arena);
+}
+
 void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
                     const struct cs_span_events *events)
 {
@@ -112,7 +128,7 @@ void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys
     int64_t nth = step - r->job.first_step;
     if (!r->measured || nth < CS_CALIBRATE_FIRST)
         return;
-    cs_measured_add(r->measured, keys, events);
+    add_measured(r, keys, events);
     if (nth < CS_CALIBRATE_LAST)
         return;
     if (calibrate(r, &err) != CS_OK)

@@ -39,8 +39,10 @@ static void tell_copies_differ(struct cs_runner *r, const char *name, const char
 {
     const struct cs_plan *plan = r->generation.plan;
     char first[240], second[240];
-    cs_run_rank_name(plan, plan->stages[plan->embed_stage].rank, first, sizeof first);
-    cs_run_rank_name(plan, plan->stages[plan->head_stage].rank, second, sizeof second);
+    cs_run_rank_name(plan, cs_plan_rank(plan, plan->embed_stage, (struct cs_rank_at){0}), first,
+                     sizeof first);
+    cs_run_rank_name(plan, cs_plan_rank(plan, plan->head_stage, (struct cs_rank_at){0}), second,
+                     sizeof second);
     cs_run_alarm(r, CS_ALERT_COPIES_DIFFER, CS_ERROR, r->last_step,
                  "the two copies of %s, which is also the head, differ: %s on %s, %s on %s; one of "
                  "the ranks computes wrongly, and the checkpoints hold the first copy",

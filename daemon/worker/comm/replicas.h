@@ -1,4 +1,6 @@
-/* Data parallelism: the same rank of every replica holds the same weights and sees other slots.
+/* Data parallelism: the same rank of every replica holds the same weights and sees other slots, and
+ * ranks of a context hold the same weights and see other rows of a slot. All of them are replicas of
+ * these weights here.
  * Once a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
  * worker/model/params.h), each updates its part, and the updated weights are gathered by all
  * (ZeRO-1, Rajbhandari et al. 2020).
@@ -19,7 +21,7 @@
 
 struct cs_replicas;
 
-/* rank: of all. comm: of all ranks, borrowed. *out is NULL for a plan of one replica.
+/* rank: of all. comm: of all ranks, borrowed. *out is NULL where no other rank has its weights.
  * CS_UNSUPPORTED: devices without NCCL. */
 enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                                struct cs_comm *comm, int deadline_ms, struct cs_replicas **out,

@@ -322,7 +322,7 @@ _Static_assert(sizeof(struct cs_mask_plan) == 80, "mask plan");
 _Static_assert(sizeof(struct cs_mask_list) == 40, "lists of tiles");
 _Static_assert(sizeof(struct cs_mask_cells) == 144, "cells of a mask");
 
-enum { SHAPE = 13, MASK = 11, LISTS = 21, BEHIND = SHAPE + MASK + LISTS };
+enum { SHAPE = 13, MASK = 12, LISTS = 21, BEHIND = SHAPE + MASK + LISTS };
 
 struct attention {
     struct cs_attention_shape shape;
@@ -338,7 +338,6 @@ static void put_attention(const struct cs_ctx *ctx, enum cs_tape_call op,
 {
     static const struct cs_mask_cells none;
     const struct cs_mask_cells *c = m->cells != NULL ? m->cells : &none;
-    CS_ASSERT(m->keys == NULL); /* queries and keys of a stage are the same rows */
     const union cs_tape_word by_value[] = {
         I(s->tokens),
         I(s->heads),
@@ -363,6 +362,7 @@ static void put_attention(const struct cs_ctx *ctx, enum cs_tape_call op,
         P(m->word),
         I(m->n_segments),
         P(m->segment),
+        P(m->keys), /* lives as long as the slot's rows */
         I(m->cells != NULL),
         I(c->n_q),
         I(c->n_k),
@@ -419,7 +419,8 @@ static void attention_of(words w, struct attention *a)
         .word = w[7].p,
         .n_segments = INT32(w[8]),
         .segment = w[9].p,
-        .cells = w[10].i != 0 ? &a->cells : NULL
+        .keys = w[10].p,
+        .cells = w[11].i != 0 ? &a->cells : NULL
     };
     w += MASK;
     a->cells = (struct cs_mask_cells){.n_q = INT32(w[0]),

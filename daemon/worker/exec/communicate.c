@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "worker/exec/actions.h"
+#include "worker/exec/context.h"
 #include "worker/exec/messages.h"
 
 enum { ROUND_MS = 500, CHANNEL_AHEAD = 4 };
@@ -18,7 +19,8 @@ struct comm_run {
     struct cs_exec *exec;
     uint32_t n, first_open; /* actions of the stream; all before first_open are done */
     uint8_t *state;         /* (n) */
-    struct cs_xfer *xfer;   /* (n) */
+    struct cs_xfer **xfer;  /* (n) of posted messages */
+    int *n_xfers;           /* (n) */
     int64_t *start_ns;      /* (n) */
     uint8_t *in_channel; /* (n_ranks, 2) posted and not done; CHANNEL_AHEAD also closes a channel */
     int64_t moved_ns;    /* when something last completed or was posted */
@@ -41,6 +43,8 @@ static void complete(struct comm_run *c, uint32_t i)
     struct cs_exec *exec = c->exec;
     c->state[i] = DONE;
     c->moved_ns = cs_now_ns();
+    free(c->xfer[i]);
+    c->xfer[i] = NULL;
     if (!is_collective(a))
         cs_exec_close_message(exec, a);
     cs_exec_event(exec, CS_EVENT_ACTION, a->id, c->start_ns[i], c->moved_ns, 0);
@@ -59,19 +63,24 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
     c->start_ns[i] = c->moved_ns = cs_now_ns();
     cs_exec_show(exec, 1, (int32_t)a->id);
     const struct cs_message message = cs_exec_open_message(exec, a);
-    if (message.bytes == 0) {
+    CS_TRY(cs_exec_transfers(exec, a, &message, &c->xfer[i], &c->n_xfers[i], err));
+    if (c->n_xfers[i] == 0) {
         complete(c, i);
         return CS_OK;
     }
-    c->xfer[i] = (struct cs_xfer){
-        .peer = cs_exec_rank(exec, a->peer),
-        .data = message.data,
-        .bytes = message.bytes,
-        .is_send = a->op == CS_OP_SEND,
-    };
     c->state[i] = POSTED;
     ++*channel_of(c, a);
-    return exec->config.comm->table->post(exec->config.comm, &c->xfer[i], err);
+    for (int k = 0; k < c->n_xfers[i]; k++)
+        CS_TRY(exec->config.comm->table->post(exec->config.comm, &c->xfer[i][k], err));
+    return CS_OK;
+}
+
+static bool is_moved(const struct comm_run *c, uint32_t i)
+{
+    for (int k = 0; k < c->n_xfers[i]; k++)
+        if (!c->xfer[i][k].is_done)
+            return false;
+    return true;
 }
 
 static enum cs_status collect(struct comm_run *c, uint32_t i, struct cs_err *err)
@@ -89,7 +98,7 @@ static int reap(struct comm_run *c)
 {
     int n = 0;
     for (uint32_t i = c->first_open; i < c->n; i++) {
-        if (c->state[i] != POSTED || !c->xfer[i].is_done)
+        if (c->state[i] != POSTED || !is_moved(c, i))
             continue;
         --*channel_of(c, action_at(c, i));
         complete(c, i);
@@ -137,6 +146,9 @@ static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *er
     const int64_t limit_ms = c->exec->config.deadline_ms;
     if (limit_ms <= 0 || cs_now_ns() - c->moved_ns < limit_ms * 1000000)
         return CS_OK;
+    if (cs_exec_exchange_is_posted(c->exec))
+        return cs_fail(err, CS_TIMEOUT, "rank %d: rows of its context did not move for %lld ms",
+                       cs_exec_own_rank(c->exec), (long long)limit_ms);
     for (uint32_t i = c->first_open; i < c->n; i++)
         if (c->state[i] == POSTED)
             return cs_fail(err, CS_TIMEOUT,
@@ -157,14 +169,19 @@ static enum cs_status loop(struct comm_run *c, struct cs_err *err)
 {
     struct cs_exec *exec = c->exec;
     struct cs_comm *comm = exec->config.comm;
+    bool may_ask = true, has_moved, has_served;
     c->moved_ns = cs_now_ns();
-    while (c->first_open < c->n) {
-        bool has_moved;
+    while (c->first_open < c->n || may_ask) {
+        enum cs_status served;
         if (cs_exec_has_failed(exec))
             return CS_OK;
         drain_wake(exec);
+        may_ask = cs_exec_serve_exchange(exec, &has_served, &served, err);
+        CS_TRY(served);
         CS_TRY(advance(c, &has_moved, err));
-        if (reap(c) > 0 || has_moved || c->first_open == c->n)
+        if (has_served)
+            c->moved_ns = cs_now_ns();
+        if (reap(c) > 0 || has_moved || has_served || (c->first_open == c->n && !may_ask))
             continue;
         const enum cs_status status = comm->table->progress(comm, exec->wake_fd, ROUND_MS, err);
         if (status != CS_OK && status != CS_TIMEOUT)
@@ -183,18 +200,23 @@ void *cs_exec_communicate(void *arg)
     struct comm_run c = {.exec = exec, .n = (uint32_t)n};
     c.state = calloc(n + 1, sizeof *c.state);
     c.xfer = calloc(n + 1, sizeof *c.xfer);
+    c.n_xfers = calloc(n + 1, sizeof *c.n_xfers);
     c.start_ns = calloc(n + 1, sizeof *c.start_ns);
     c.in_channel = calloc(4 * (size_t)exec->config.plan->n_ranks, sizeof *c.in_channel);
     enum cs_status status = CS_OK;
-    if (c.state == NULL || c.xfer == NULL || c.start_ns == NULL || c.in_channel == NULL)
+    if (c.state == NULL || c.xfer == NULL || c.n_xfers == NULL || c.start_ns == NULL ||
+        c.in_channel == NULL)
         status = cs_fail(&err, CS_NO_MEMORY, "no memory for the messages of a step");
     if (status == CS_OK)
         status = loop(&c, &err);
     if (status != CS_OK)
         cs_exec_fail(exec, &err);
     cs_exec_show(exec, 1, -1);
+    for (size_t i = 0; c.xfer != NULL && i < n; i++)
+        free(c.xfer[i]);
     free(c.state);
     free(c.xfer);
+    free(c.n_xfers);
     free(c.start_ns);
     free(c.in_channel);
     return NULL;

@@ -12,6 +12,7 @@
 #include "worker/exec/actions.h"
 #include "worker/exec/arena.h"
 #include "worker/exec/communicate.h"
+#include "worker/exec/context.h"
 #include "worker/exec/enqueue.h"
 #include "worker/exec/marks.h"
 #include "worker/exec/saved.h"
@@ -115,10 +116,12 @@ static enum cs_status run_both(struct cs_exec *exec, struct cs_err *err)
 {
     pthread_t thread;
     struct cs_err own = {0};
+    cs_exec_begin_exchanges(exec);
     if (pthread_create(&thread, NULL, cs_exec_communicate, exec) != 0)
         return cs_fail(err, CS_NO_MEMORY, "the communication thread cannot be started");
     if (run_compute(exec, &own) != CS_OK)
         cs_exec_fail(exec, &own);
+    cs_exec_end_exchanges(exec);
     pthread_join(thread, NULL);
     if (!cs_exec_has_failed(exec))
         return CS_OK;
@@ -212,6 +215,7 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     if (e == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
     e->config = *config;
+    cs_exec_open_context(e);
     e->scratch.device = config->device;
     e->wake_fd = -1;
     pthread_mutex_init(&e->lock, NULL);
@@ -250,6 +254,7 @@ void cs_exec_free(struct cs_exec *exec)
     cs_exec_free_memory(exec);
     cs_exec_free_graphs(exec);
     cs_exec_free_marks(exec);
+    cs_context_free(&exec->context);
     free(exec->stage);
     free(exec->done);
     free(exec->wakes_comm);

@@ -35,6 +35,7 @@ struct cs_exec_config {
     struct cs_ring *ring;         /* NULL: no events */
     int rank;                     /* in the replica, as programs and plans name it */
     int replica;                  /* whose ranks are its peers (cs_plan_rank_of) */
+    int place;                    /* among the ranks that run its program (cs_plan_place) */
     int deadline_ms; /* that long nothing may arrive while something is awaited; 0: for ever */
 };
 

@@ -10,6 +10,11 @@ struct cs_message {
     size_t bytes;
 };
 
+/* The transfers of a message on a host: one, or, where the peer's ranks split the rows of the LLM, the
+ * runs of each of them. *out is to be freed; NULL and 0: no rows. */
+enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
+                                 const struct cs_message *message, struct cs_xfer **out, int *n,
+                                 struct cs_err *err) CS_NODISCARD;
 /* A message begins: rows to send are where a stage left them, rows to receive get a place. */
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action);
 /* A message is over: what was sent may be overwritten. */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "worker/exec/context.h"
 #include "worker/exec/saved.h"
 
 struct ends {
@@ -53,6 +54,7 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t sl
                          .ctx = ctx,
                          .scratch = &exec->scratch,
                          .input = &exec->inputs[slot],
+                         .context = cs_exec_context(exec),
                          .watch = watch_of(exec, slot)};
     cs_graphs_open(exec->graphs, &run);
     return run;

@@ -19,7 +19,7 @@ bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action
     return true;
 }
 
-static void wake_comm(const struct cs_exec *exec)
+void cs_exec_wake_comm(const struct cs_exec *exec)
 {
     const uint64_t one = 1;
     if (exec->wake_fd < 0)
@@ -34,7 +34,7 @@ void cs_exec_finish(struct cs_exec *exec, uint32_t action)
     if (!is_comm || exec->wake_fd < 0) {
         atomic_store_explicit(&exec->done[action], 1, memory_order_release);
         if (exec->wakes_comm[action])
-            wake_comm(exec);
+            cs_exec_wake_comm(exec);
         return;
     }
     pthread_mutex_lock(&exec->lock);
@@ -57,7 +57,7 @@ void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err)
     }
     pthread_cond_signal(&exec->changed);
     pthread_mutex_unlock(&exec->lock);
-    wake_comm(exec);
+    cs_exec_wake_comm(exec);
     /* peers that wait for us must not wait for ever; also ends a collective of our own */
     if (exec->config.comm != NULL)
         exec->config.comm->table->abort(exec->config.comm);

@@ -9,6 +9,18 @@
 #include "worker/exec/exec.h"
 #include "worker/exec/graphs.h"
 #include "worker/memory/plan.h"
+#include "worker/model/context.h"
+
+/* What the compute thread asks of the communication thread between two of its actions: the transfers
+ * of a context, which are no messages of the program. */
+struct cs_exec_exchange {
+    struct cs_xfer *xfer; /* (n) the asker's, who waits */
+    int n;
+
+    enum cs_exchange_state { CS_EXCHANGE_NONE, CS_EXCHANGE_ASKED, CS_EXCHANGE_POSTED } state;
+
+    bool is_over; /* nothing will be asked any more in this step */
+};
 
 struct cs_exec {
     struct cs_exec_config config;
@@ -43,6 +55,9 @@ struct cs_exec {
     const struct cs_action *current;   /* compute thread */
     int64_t messages_sent, bytes_sent; /* communication thread */
 
+    struct cs_context context;        /* n below 2: rows of a slot are not split */
+    struct cs_exec_exchange exchange; /* under lock, where the context is more than this rank */
+
     /* between the threads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -58,16 +73,25 @@ struct cs_exec {
     struct cs_graphs *graphs; /* of compute actions; NULL: none */
 };
 
-/* a rank of this replica (an action's peer, the own one) among all ranks */
+/* this rank among all */
+static inline int cs_exec_own_rank(const struct cs_exec *exec)
+{
+    const struct cs_exec_config *c = &exec->config;
+    return cs_plan_rank_of(c->plan, c->replica, c->rank) + c->place;
+}
+
+/* whom an action of this rank means (its peer, the own one) among all ranks */
 static inline int cs_exec_rank(const struct cs_exec *exec, int rank_in_replica)
 {
-    return cs_plan_rank_of(exec->config.plan, exec->config.replica, rank_in_replica);
+    return cs_plan_peer(exec->config.plan, cs_exec_own_rank(exec), rank_in_replica);
 }
 
 /* all dependencies of an action are done */
 bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action);
 /* mark an action done and wake who waits for it */
 void cs_exec_finish(struct cs_exec *exec, uint32_t action);
+/* the communication thread looks again */
+void cs_exec_wake_comm(const struct cs_exec *exec);
 /* keep the first failure and stop both threads */
 void cs_exec_fail(struct cs_exec *exec, const struct cs_err *err);
 bool cs_exec_has_failed(const struct cs_exec *exec);

@@ -9,6 +9,7 @@
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/verify.h"
 #include "core/spread/first_fit.h"
+#include "worker/slot/split.h"
 
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {
@@ -43,6 +44,17 @@ static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
     return status;
 }
 
+/* Who shares the LLM's rows of a slot. */
+static enum cs_status split_rows(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
+    const int32_t cp = cs_plan_shape(plan, plan->head_stage).cp;
+    const int32_t place =
+        cs_plan_width(plan, rank) == cp ? cs_plan_place(plan, t->config.rank) : -1;
+    return cs_split_tables(t->tables, cp, place, t->config.spec->context, err);
+}
+
 static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_trainer_config *c = &t->config;
@@ -52,9 +64,12 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, world);
     if (world > 1 && c->comm == NULL)
         return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", world);
-    if (world > plan->n_ranks && c->replicas == NULL)
-        return cs_fail(err, CS_INVALID, "a plan with %d replicas needs their communicators",
-                       plan->dp);
+    const int holders = cs_plan_holders(plan, rank);
+    if (holders > 1 && c->replicas == NULL)
+        return cs_fail(err, CS_INVALID,
+                       "a plan with %d replicas of weights needs their "
+                       "communicators",
+                       holders);
     t->has_head = plan->stages[plan->head_stage].rank == rank;
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
     t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
@@ -63,6 +78,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
+    CS_TRY(split_rows(t, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
@@ -79,6 +95,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .ring = c->ring,
         .rank = rank,
         .replica = cs_plan_replica(plan, c->rank),
+        .place = cs_plan_place(plan, c->rank),
         .deadline_ms = c->deadline_ms,
     };
     CS_TRY(cs_exec_new(&exec, &t->exec, err));
@@ -154,6 +171,31 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
     return CS_OK;
 }
 
+/* Evaluation with split rows: what the head said of each label comes to the first rank of the context,
+ * which alone knows whole samples. After the step: nobody else talks. */
+static enum cs_status gather_correct(struct cs_trainer *t, struct cs_input *in, struct cs_err *err)
+{
+    const struct cs_input_split *s = in->split;
+    struct cs_comm *comm = t->config.comm;
+    const int first = t->config.rank - cs_plan_place(t->config.plan, t->config.rank);
+    if (s == NULL)
+        return CS_OK;
+    if (s->place > 0) {
+        struct cs_xfer x = {
+            .peer = first, .data = in->correct, .bytes = (size_t)in->n_labels, .is_send = 1};
+        return comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err);
+    }
+    uint8_t *theirs = cs_scratch_take(&in->memory, (size_t)s->n_labels + 1);
+    cs_split_take_correct(in, 0, in->correct);
+    for (int r = 1; r < s->ranks; r++) {
+        struct cs_xfer x = {
+            .peer = first + r, .data = theirs, .bytes = (size_t)cs_split_count_labels(in, r)};
+        CS_TRY(comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err));
+        cs_split_take_correct(in, r, theirs);
+    }
+    return CS_OK;
+}
+
 static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *manifest,
                               struct cs_step_result *result, struct cs_err *err)
 {
@@ -164,6 +206,7 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
         cs_input_by_source(&t->inputs[s], result->source);
         if (!result->is_eval)
             continue;
+        CS_TRY(gather_correct(t, &t->inputs[s], err));
         cs_input_exact(&t->inputs[s], &n_samples, &n_exact);
         result->n_samples += n_samples;
         result->n_exact += n_exact;
@@ -202,6 +245,14 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
         *n_labels += manifest->n_labels[s];
     }
     return CS_OK;
+}
+
+static int64_t labels_here(const struct cs_trainer *t)
+{
+    int64_t n = 0;
+    for (int32_t s = 0; s < t->own->n_slots; s++)
+        n += t->inputs[s].n_labels;
+    return n;
 }
 
 /* All slots before the first action: one that is corrupt voids the step before anything is sent or
@@ -245,6 +296,8 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
     CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
     CS_TRY(prepare(trainer, manifest, needs, patches, err));
+    if (trainer->tables->context.ranks > 1)
+        result->trained_tokens = labels_here(trainer);
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
     for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));

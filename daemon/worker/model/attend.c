@@ -1,7 +1,7 @@
 /* Attention as the mixer of a block: o(attention(rope(norm(qkv(h))))). q, k and v are one matrix
  * product over neighbouring weights. Where attention has a gate, q_proj gives one behind every head;
  * attention's output is multiplied with its sigmoid before the last product. */
-#include "worker/model/heads.h"
+#include "worker/model/context.h"
 
 /* The biases of q, k and v are one vector, but where k has none: then those of q and v by themselves. */
 static bool has_two_biases(const struct cs_layer_model *l)
@@ -112,7 +112,8 @@ static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, in
     }
     project(run, l, rows, h, kept);
     cs_heads_turn(run, l, rows, kept->qkv);
-    const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
+    struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
+    cs_context_gather(run, l, rows, &heads);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
     run->ops->attention(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o, kept->lse);
@@ -161,12 +162,16 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     void *dproduct = cs_run_hold(run, rows * product);
     void *dqkv = is_gated ? cs_run_take(run, rows * d.made) : dproduct;
     output_bwd(run, l, rows, dy, d_o, dproduct, kept);
-    const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
+    struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
+    const int64_t own_stride = heads.shape.kv_stride;
     const struct cs_head_grads grads = cs_head_grads(run, l, rows, dqkv);
+    cs_context_gather(run, l, rows, &heads);
+    const struct cs_head_grads all = cs_context_grads(run, l, &grads);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
     run->ops->attention_grad(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o,
-                             kept->lse, d_o, grads.q, grads.k, grads.v);
+                             kept->lse, d_o, all.q, all.k, all.v);
+    cs_context_reduce(run, l, rows, &all, &grads, own_stride);
     cs_heads_bwd(run, l, rows, kept->qkv, &heads, &grads, dqkv);
     if (is_gated) {
         copy_part(run, l, rows, 0, dproduct, dqkv, d.made, true);

@@ -37,6 +37,8 @@ struct cs_watch {
     void *user;
 };
 
+struct cs_context; /* worker/model/context.h */
+
 /* One call's surroundings. */
 struct cs_run {
     struct cs_device *device;
@@ -48,7 +50,9 @@ struct cs_run {
     enum cs_recompute recompute; /* what the backward makes again instead of keeping it */
     struct cs_input *input;
     const struct cs_watch *watch; /* NULL: nobody */
-    bool is_rehearsal;            /* workspaces as large as any smaller slot needs them */
+    struct cs_context
+        *context;      /* ranks with the other rows of the slot, NULL: none, or rehearsal */
+    bool is_rehearsal; /* workspaces as large as any smaller slot needs them */
 };
 
 /* The tensors of one role of a layer by their part; n 0: the layer has none. */

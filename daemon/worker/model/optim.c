@@ -18,12 +18,11 @@ static int owner_of(const struct cs_plan *plan, int32_t layer)
     return -1;
 }
 
-/* Rank r's squares lie together, in the order of parameter ids; those of a replica behind those of
- * the one before. */
+/* A rank's squares lie together, in the order of parameter ids; ranks in their order. */
 static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *graph,
                                   const struct cs_plan *plan, struct cs_err *err)
 {
-    int32_t *count = calloc((size_t)plan->n_ranks + 1, sizeof *count);
+    int32_t *count = calloc((size_t)plan->n_ranks + 1, sizeof *count), n = 0;
     if (count == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     for (int32_t i = 0; i < graph->n_params; i++) {
@@ -34,21 +33,18 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
             free(count);
             return cs_fail(err, CS_PLAN, "no stage of the plan holds %s", graph->params[i].name);
         }
+        o->owner[o->n_counted] = owner;
         o->at[o->n_counted++] = count[owner]++;
     }
-    int32_t n = 0, first = 0;
-    for (int r = 0; r < plan->n_ranks; r++) {
-        for (int k = 0; k < o->n_replicas; k++)
-            o->bytes[cs_plan_rank_of(plan, k, r)] = (size_t)count[r] * sizeof(double);
-        const int32_t begin = first;
-        first += count[r];
-        count[r] = begin;
+    for (int r = 0; r < o->n_ranks; r++) {
+        const int32_t its = count[cs_plan_rank_in_replica(plan, r)];
+        o->bytes[r] = (size_t)its * sizeof(double);
+        o->first[r] = n;
+        n += its;
     }
-    for (int32_t i = 0; i < graph->n_params; i++)
-        if (graph->params[i].is_trainable)
-            o->at[n++] += count[owner_of(plan, graph->params[i].layer)];
     free(count);
-    return CS_OK;
+    o->all = calloc((size_t)n + 1, sizeof *o->all);
+    return o->all != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
 }
 
 /* the last group of the document that names the parameter, -1: none */
@@ -151,21 +147,21 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
                            .params = params,
                            .rank = rank,
                            .n_ranks = cs_plan_world(plan),
-                           .n_replicas = cs_plan_replicas(plan),
                            .bytes = calloc((size_t)cs_plan_world(plan) + 1, sizeof *o->bytes),
+                           .first = calloc((size_t)cs_plan_world(plan) + 1, sizeof *o->first),
+                           .owner = calloc(n, sizeof *o->owner),
                            .at = calloc(n, sizeof *o->at),
                            .square = calloc(n, sizeof *o->square),
                            .update = calloc(n, sizeof *o->update),
                            .update_bf16 = calloc(n, sizeof *o->update_bf16),
                            .name = calloc(n, sizeof *o->name),
                            .group_end = calloc((size_t)spec->n_groups + 1, sizeof *o->group_end),
-                           .mine = calloc(n, sizeof *o->mine),
-                           .all = calloc(n * (size_t)cs_plan_replicas(plan), sizeof *o->all)};
+                           .mine = calloc(n, sizeof *o->mine)};
     enum cs_status status = CS_OK;
     const struct cs_shard *tied = params->tied != NULL ? params->tied : params->embed;
-    if (o->bytes == NULL || o->at == NULL || o->mine == NULL || o->all == NULL ||
-        o->square == NULL || o->update == NULL || o->update_bf16 == NULL || o->name == NULL ||
-        o->group_end == NULL)
+    if (o->bytes == NULL || o->first == NULL || o->owner == NULL || o->at == NULL ||
+        o->mine == NULL || o->square == NULL || o->update == NULL || o->update_bf16 == NULL ||
+        o->name == NULL || o->group_end == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
     if (status == CS_OK)
         status = take_device(o, tied, n, err);
@@ -186,6 +182,8 @@ void cs_optim_free(struct cs_optim *optim)
     if (optim == NULL)
         return;
     free(optim->bytes);
+    free(optim->first);
+    free(optim->owner);
     free(optim->at);
     free(optim->all);
     cs_device_free(optim->device, optim->tied_peer, optim->tied_bytes);
@@ -256,7 +254,7 @@ enum cs_status cs_optim_tied(struct cs_optim *optim, struct cs_comm *comm, int d
     if (t.peer >= 0) {
         if (comm == NULL)
             return cs_fail(err, CS_INTERNAL, "the tied embedding's other stage cannot be reached");
-        const int peer = cs_plan_rank_of(optim->plan, optim->params->replica, t.peer);
+        const int peer = cs_plan_peer(optim->plan, optim->rank, t.peer);
         struct cs_xfer x[2] = {
             {.peer = peer, .data = t.mine, .bytes = t.bytes, .is_send = 1},
             {.peer = peer,            .data = t.theirs,               .bytes = t.bytes   }
@@ -274,12 +272,24 @@ enum cs_status cs_optim_tied_here(struct cs_optim *optim, struct cs_err *err)
     return is_here ? cs_optim_tied(optim, NULL, 0, err) : CS_OK;
 }
 
+/* the square of a parameter's gradient: its parts on all ranks that have it */
+static double square_of(const struct cs_optim *o, int32_t i, double before)
+{
+    const int32_t width = cs_plan_width(o->plan, o->owner[i]);
+    double total = before;
+    for (int32_t k = 0; k < cs_plan_replicas(o->plan); k++) {
+        const int32_t rank = cs_plan_rank_of(o->plan, k, o->owner[i]);
+        for (int32_t p = 0; p < width; p++)
+            total += o->all[o->first[rank + p] + o->at[i]];
+    }
+    return total;
+}
+
 static double total_of(const struct cs_optim *o)
 {
     double total = 0.0;
     for (int32_t i = 0; i < o->n_counted; i++)
-        for (int32_t k = 0; k < o->n_replicas; k++)
-            total += o->all[k * o->n_counted + o->at[i]];
+        total = square_of(o, i, total);
     return total;
 }
 

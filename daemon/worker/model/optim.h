@@ -32,9 +32,11 @@ struct cs_optim {
     struct cs_device *device;
     struct cs_params *params;
     int rank, n_ranks; /* of all replicas */
-    int n_replicas;
-    size_t *bytes; /* (n_ranks) of the gathered squares */
-    int32_t *at; /* (n_counted) where the square of the n-th trained parameter is in a replica's */
+    size_t *bytes;     /* (n_ranks) of the gathered squares */
+    int32_t *first;    /* (n_ranks) where those of a rank begin */
+    /* (n_counted) of the n-th trained parameter: whose program trains it, and where its square is
+     * among those of such a rank */
+    int32_t *owner, *at;
     int32_t n_counted, n_mine;
     struct cs_sumsq_tensor *square;           /* (n_mine) what this rank counts */
     struct cs_adamw_tensor *update;           /* (n_updates) what it trains */

@@ -413,8 +413,9 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     }
     p->graph = graph;
     p->embed_rank = p->head_rank = -1;
-    p->n_replicas = cs_plan_replicas(plan);
-    p->replica = cs_plan_replica(plan, rank);
+    p->n_replicas = cs_plan_holders(plan, a.rank);
+    p->replica =
+        cs_plan_replica(plan, rank) * cs_plan_width(plan, a.rank) + cs_plan_place(plan, rank);
     p->shard = calloc((size_t)graph->n_params + 1, sizeof *p->shard);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);

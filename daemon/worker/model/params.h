@@ -78,9 +78,9 @@ struct cs_params {
     size_t weight_bytes, state_bytes;
     void *grads; /* all gradients, one block in state */
     size_t grad_bytes;
-    size_t grad_size; /* bytes of an element of gradients and moments: 4, or 2 in bf16 */
-    int32_t n_replicas, replica;
-    struct cs_bucket *bucket; /* (n_buckets) in order of layers */
+    size_t grad_size;            /* bytes of an element of gradients and moments: 4, or 2 in bf16 */
+    int32_t n_replicas, replica; /* ranks with these weights (cs_plan_holders), and which of them */
+    struct cs_bucket *bucket;    /* (n_buckets) in order of layers */
     int32_t n_buckets;
     struct cs_adapter *adapter; /* by the shard that has them */
     float *staging;             /* host: one tensor on its way, NULL: one replica on the host */

@@ -54,8 +54,9 @@ static void complete(json_t *modules)
         json_array_append_new(modules, small_llm(width_behind(encoder)));
 }
 
-static json_t *stages_of(const json_t *modules, const struct cs_selftest_layout *layout)
+static json_t *stages_of(const struct cs_golden_job *job, const json_t *modules)
 {
+    const struct cs_selftest_layout *layout = job->layout;
     json_t *parallel = json_object(), *module;
     const char *recompute = layout != NULL ? layout->recompute : NULL;
     size_t i;
@@ -67,7 +68,9 @@ static json_t *stages_of(const json_t *modules, const struct cs_selftest_layout 
         const bool is_llm = strcmp(branch, "llm") == 0;
         const int pp = layout == NULL ? 1 : is_llm ? layout->stages : layout->encoder_stages;
         json_object_set_new(parallel, branch,
-                            json_pack("{s:i, s:s*}", "pp", pp, "recompute", recompute));
+                            json_pack("{s:i, s:i, s:s*}", "pp", pp, "cp",
+                                      is_llm && job->context > 1 ? job->context : 1, "recompute",
+                                      recompute));
     }
     return parallel;
 }
@@ -100,8 +103,8 @@ static json_t *plan_of(const struct cs_golden_job *job, const json_t *modules)
     return json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:i}", "cluster", "here", "modality",
                      l != NULL ? modality : "encoder-colocated", "schedule",
                      l != NULL && l->schedule != NULL ? l->schedule : "1f1b", "parallel",
-                     stages_of(modules, l), "seq_tokens", (int)job->seq_tokens, "slots", job->slots,
-                     "dp", job->replicas);
+                     stages_of(job, modules), "seq_tokens", (int)job->seq_tokens, "slots",
+                     job->slots, "dp", job->replicas);
 }
 
 static json_t *job_of(const struct cs_golden_job *job, json_t *modules, json_t *adapters)

@@ -69,6 +69,7 @@ struct cs_golden_job {
     const char *dir, *adapter;
     const struct cs_selftest_layout *layout; /* NULL: one stage a branch, one replica */
     int slots, replicas;                     /* of a step */
+    int context;                             /* ranks that split the rows of the language model */
     int32_t seq_tokens, samples;             /* rows and documents of a slot */
     int64_t values;                          /* of all media; an item has no more */
 };

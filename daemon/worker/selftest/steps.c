@@ -31,16 +31,19 @@ enum cs_status cs_outcome_check_steps(const struct cs_outcome *outcome, struct c
     return CS_OK;
 }
 
-/* Replicas add in another order, and what AdamW makes of such rounding grows with the steps. */
+/* Replicas add in another order, and what AdamW makes of such rounding grows with the steps. Parts of a
+ * context do so in every row, and some gradients are differences of large numbers (of biases of keys:
+ * rounding alone). */
 void cs_outcome_check_same(const struct cs_outcome *outcome, const struct cs_outcome *one,
                            const struct cs_golden *g, struct cs_selftest *out)
 {
-    const double later = g->plan->dp > 1 ? 1e-3 : 1e-5;
+    const bool is_split = cs_plan_shape(g->plan, g->plan->head_stage).cp > 1;
+    const double later = g->plan->dp > 1 || is_split ? 1e-3 : 1e-5, same = is_split ? 1e-4 : 1e-5;
     struct cs_selftest_check *first = cs_selftest_add(g, out, "loss of one rank", 1e-5, 1e-5);
     struct cs_selftest_check *losses =
         cs_selftest_add(g, out, "step loss of one rank", later, later);
     struct cs_selftest_check *gradients =
-        cs_selftest_add(g, out, "gradients of one rank", 1e-5, 1e-5);
+        cs_selftest_add(g, out, "gradients of one rank", same, same);
     const double floor = cs_outcome_floor(g, 1e-6 * one->norm[0] * (double)one->tokens);
     for (int i = 0; i < CS_GOLDEN_STEPS; i++)
         cs_selftest_number(g, i == 0 ? first : losses, cs_selftest_step(i), outcome->loss[i],

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "worker/slot/masks.h"
+#include "worker/slot/split.h"
 
 /* A slot of text only: whatever the budgets are, it is a legal one. */
 static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot,
@@ -52,6 +53,7 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
         in->n_fills[e] = slot.head->n_fills[e];
         cs_input_prepare_encoder(in, e);
     }
+    cs_input_split_fullest(in);
     out->block_bytes = cs_input_measure(in);
     /* other slots have more documents, and more tiles where these are cut at items */
     for (int32_t m = 0; m < tables->n_masks; m++) {

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "worker/slot/tokens.h"
+
 enum { ROWS = 64, DOCUMENTS = 8 };
 
 static int32_t round_up(int32_t n, int32_t to)

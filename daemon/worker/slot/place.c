@@ -9,6 +9,7 @@
 #include "store/safetensors.h"
 #include "worker/slot/masks.h"
 #include "worker/slot/pad.h"
+#include "worker/slot/split.h"
 
 /* n of the host's rows, zeros up to `rows`, room for `most` */
 static const void *put_rows(struct cs_slot_block *b, const void *host, size_t row_bytes, int32_t n,
@@ -32,6 +33,8 @@ struct branch_rows {
         *pos[3];        /* over time, height and width; all the same where there is one position */
     const int32_t *doc; /* (n) documents, whose rows lie together; NULL: all are of one */
     int32_t n, rows, most;
+    const int32_t *own; /* (n_own) of the n, ascending, those that are here; NULL: all */
+    int32_t n_own;
 };
 
 /* a plane of a row of a table, or of up to three: every element from that of its own position */
@@ -53,13 +56,15 @@ static void gather(const struct branch_rows *rows, const struct cs_slot_rope *r,
                    const float *table, const float *long_table, float *out)
 {
     const size_t wide = (size_t)(r->half / r->planes);
+    int32_t k = 0;
     for (int32_t begin = 0, end; begin < rows->n; begin = end) {
         for (end = begin + 1; end < rows->n; end++)
             if (rows->doc != NULL && rows->doc[end] != rows->doc[begin])
                 break;
         const bool is_long = long_table != NULL && end - begin > r->rope->original_positions;
-        for (int32_t i = begin; i < end; i++)
-            gather_row(rows, r, plane, is_long ? long_table : table, i, out + (size_t)i * wide);
+        for (; k < rows->n_own && (rows->own != NULL ? rows->own[k] : k) < end; k++)
+            gather_row(rows, r, plane, is_long ? long_table : table,
+                       rows->own != NULL ? rows->own[k] : k, out + (size_t)k * wide);
     }
 }
 
@@ -74,12 +79,13 @@ static const float *put_rope(struct cs_input *in, struct cs_slot_block *b,
     const size_t at = b->is_host ? 0 : cs_slot_block_take(b, (size_t)rows->most * all);
     if (!b->is_host && b->staging == NULL)
         return NULL;
-    char *out = b->is_host ? cs_scratch_take(&in->memory, (size_t)rows->n * all) : b->staging + at;
+    char *out =
+        b->is_host ? cs_scratch_take(&in->memory, (size_t)rows->n_own * all) : b->staging + at;
     for (int32_t p = 0; p < r->planes; p++) {
         const size_t begin = (size_t)p * (size_t)rows->rows * row;
         gather(rows, r, p, table, long_table, (float *)(void *)(out + begin));
         if (!b->is_host)
-            cs_slot_block_zero_behind(b, at + begin, row, rows->n, rows->rows);
+            cs_slot_block_zero_behind(b, at + begin, row, rows->n_own, rows->rows);
     }
     return (const float *)(const void *)(b->is_host ? out : b->placed + at);
 }
@@ -252,8 +258,9 @@ static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t 
     const struct cs_input_tables *t = in->tables;
     const struct cs_input_rows *host = &in->rows[e];
     const struct branch_rows rows = {
-        e, {host->pos[0], host->pos[1], host->pos[2]},
-         NULL, host->n, host->n, host->n
+        e,      {host->pos[0], host->pos[1], host->pos[2]},
+              NULL, host->n, host->n, host->n, NULL,
+        host->n
     };
     put_ropes(in, b, &rows);
     put_masks(in, b, &rows);
@@ -279,7 +286,9 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
         in->slot.doc,
         in->n_tokens,
         n,
-        most
+        most,
+        in->split != NULL ? in->split->row : NULL,
+        cs_split_rows(in)
     };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
     put_ropes(in, b, &rows);
@@ -341,7 +350,7 @@ static struct cs_slot_block walk_of(const struct cs_input *in)
 size_t cs_input_measure(struct cs_input *in)
 {
     struct cs_slot_block b = walk_of(in);
-    in->llm_rows = in->n_tokens;
+    in->llm_rows = cs_split_rows(in);
     place_all(in, &b);
     for (int32_t m = 0; m < in->tables->n_masks; m++) {
         in->at.mask[m] = in->mask[m];
@@ -354,7 +363,7 @@ enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
 {
     struct cs_slot_block b = walk_of(input);
     const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
-    input->llm_rows = is_padded ? cs_input_bucket(input) : input->n_tokens;
+    input->llm_rows = is_padded ? cs_input_bucket(input) : cs_split_rows(input);
     if (b.is_host)
         return CS_OK;
     cs_input_pad(input);

@@ -25,6 +25,7 @@
 #include "core/data/sources.h"
 #include "core/mask/cells.h"
 #include "core/model/graph.h"
+#include "core/plan/tokens/context_map.h"
 #include "worker/device/device.h"
 #include "worker/device/scratch.h"
 
@@ -69,6 +70,16 @@ struct cs_input_tables {
         float
             mean_scale; /* of the sums that means are, times what a chain multiplies them with; 0: none */
     } enc[CS_MAX_ENCODERS];
+
+    /* Context parallelism: the LLM's rows of a slot are split over this many ranks (split.h). Set by
+     * who knows the plan, before the first slot. */
+    struct cs_input_context {
+        int32_t ranks; /* below 2: all rows are here */
+        int32_t place; /* this rank's among them, -1: it has no stage of the LLM */
+        int32_t most;  /* rows of a rank in any slot */
+        enum cs_balance_how how;
+        double per_row, per_pair[CS_SLOT_MASKS]; /* FLOPs of the LLM; by mask */
+    } context;
 };
 
 /* device: where slots are used; NULL: the host */
@@ -146,15 +157,19 @@ struct cs_input {
     /* instead of slot.data: patches in their order (n_patches, values) fp32; of sounds frames (n_frames,
      * bins) */
     const float *patches[CS_MAX_ENCODERS];
-    int32_t n_tokens, n_labels;
+    int32_t n_tokens, n_labels;       /* of the slot; labels of the rows that are here */
     int64_t step_tokens, step_labels; /* of all slots of the step, of all replicas; 0: unknown */
-    int32_t llm_rows; /* of the LLM's stages: n_tokens and what is added; set by make_room */
+    int32_t
+        llm_rows; /* of the LLM's stages: those that are here and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS]; /* rows that leave the encoder */
     int32_t *embed_ids;                         /* (llm_rows), -1 at rows that an encoder fills */
     struct cs_input_rows rows[CS_MAX_ENCODERS]; /* inside the encoder */
-    int32_t n_fills[CS_MAX_ENCODERS]; /* rows of the LLM that they fill: n_rows without sources */
+    /* rows of the LLM that they fill: n_rows without sources; on a rank of a context those that are here */
+    int32_t n_fills[CS_MAX_ENCODERS];
     const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_fills): item of each of these, */
-    const int32_t *fill[CS_MAX_ENCODERS];    /* (n_fills): LLM row */
+    const int32_t *fill[CS_MAX_ENCODERS];    /* (n_fills): LLM row, of a context's rank its own */
+    struct cs_input_split
+        *split; /* the LLM's rows are on several ranks (split.h); NULL: all here */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */
     int32_t *item;  /* (n_tokens) picture of a row, -1: text; NULL: no rule asks */
     uint64_t *word; /* (n_tokens) modality of a row, or NULL */
@@ -189,8 +204,6 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 struct cs_err *err) CS_NODISCARD;
 /* The encoder's rows and masks from the items of input->slot: n_items of n_rows rows. (encoder.c) */
 void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
-/* The masks of the LLM: these rows, each under its own rule. */
-void cs_input_set_masks(struct cs_input *in, const struct cs_mask_plan *rows);
 /* Round rows up where that is done, and take the memory that placing needs, where less was
  * reserved. After patches are set. */
 enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err) CS_NODISCARD;
@@ -220,8 +233,9 @@ void cs_fullest_free(struct cs_fullest *fullest);
 enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest *fullest,
                                 struct cs_err *err) CS_NODISCARD;
 
-/* Evaluation: samples of the slot, and how many have every trained token right. Samples without a
- * trained token are not counted. */
+/* Evaluation, of all rows of a slot: samples, and how many have every trained token right. Samples
+ * without a trained token are not counted. Where the rows are split: on the first rank of the
+ * context, which the others' results have come to (cs_split_take_correct). */
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact);
 /* Adds the losses of the labels to those of their sources (CS_SOURCES_MAX), in the order of rows. */
 void cs_input_by_source(const struct cs_input *input, struct cs_source_loss *sources);

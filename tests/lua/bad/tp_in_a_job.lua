@@ -1,4 +1,4 @@
--- exit 1: bad/tp_in_a_job.lua:7: cs.plan: parallel.llm.tp: layouts with tp or cp are planned and simulated, not yet run: a job uses pp and dp; plan them with cs.search
+-- exit 1: bad/tp_in_a_job.lua:7: cs.plan: parallel.llm.tp: layouts with tp are planned and simulated, not yet run: a job uses pp, cp and dp; plan them with cs.search
 local cs = require "cornstarch"
 local llm = cs.config { model_type = "llama", hidden_size = 8192, intermediate_size = 28672, num_hidden_layers = 80,
   num_attention_heads = 64, num_key_value_heads = 8, vocab_size = 128256, max_position_embeddings = 131072, rms_norm_eps = 1e-5,

@@ -102,7 +102,7 @@ void cs_stage_buckets(const struct cs_graph *graph, struct cs_arena *arena, stru
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         struct maker m = {.graph = graph, .plan = plan};
-        if (cs_plan_replicas(plan) > 1) {
+        if (cs_plan_holders(plan, stage->rank) > 1) {
             m.bucket = CS_NEW_ARRAY(arena, struct cs_stage_bucket, 2 * stage->n_layers + 1);
             fill_stage(&m, stage);
         }

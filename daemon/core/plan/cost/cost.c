@@ -171,11 +171,52 @@ static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_g
                    missing->path);
 }
 
-enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
-                                   const struct cs_slot_budget *budget,
-                                   const struct cs_device_class *device, struct cs_arena *arena,
-                                   struct cs_layer_cost *cost, const struct cs_profile **out,
-                                   struct cs_err *err)
+/* ranks that split the rows of the LLM */
+static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *graph)
+{
+    for (int32_t i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, graph->branches[graph->llm].name) == 0)
+            return spec->parallel[i].cp > 1 ? spec->parallel[i].cp : 1;
+    return 1;
+}
+
+/* keys and values of the other ranks' rows come over the link, the gradients of theirs go back */
+static int64_t gather_ns(const struct cs_graph *graph, const struct cs_layer *layer,
+                         const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                         int32_t cp)
+{
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    if (attention == NULL || device->link_bytes_per_s <= 0)
+        return 0;
+    const int64_t bytes = 2 * cs_attention_kv_width(attention) * cs_device_element_bytes(device) *
+                          (int64_t)budget->seq_tokens * (cp - 1) / cp;
+    return device->link_latency_ns +
+           cs_divide_up((cs_u128)bytes * 1000000000u, device->link_bytes_per_s);
+}
+
+/* Every rank of a context does its share of what one rank does; backward keys and values come once
+ * more. */
+static void share_context(const struct cs_spec *spec, const struct cs_graph *graph,
+                          const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                          struct cs_layer_cost *cost)
+{
+    const int32_t cp = context_ranks(spec, graph);
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    for (int32_t i = llm->first_layer; cp > 1 && i < llm->first_layer + llm->n_layers; i++) {
+        const int64_t ns = gather_ns(graph, &graph->layers[i], budget, device, cp);
+        const bool has_backward =
+            graph->layers[i].needs_input_grad || graph->layers[i].needs_weight_grad;
+        cost[i].fwd_ns = (cost[i].fwd_ns + cp - 1) / cp + ns;
+        cost[i].bwd_input_ns = (cost[i].bwd_input_ns + cp - 1) / cp + (has_backward ? 2 * ns : 0);
+        cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns + cp - 1) / cp;
+    }
+}
+
+static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                  const struct cs_slot_budget *budget,
+                                  const struct cs_device_class *device, struct cs_arena *arena,
+                                  struct cs_layer_cost *cost, const struct cs_profile **out,
+                                  struct cs_err *err)
 {
     struct cs_profile *profile = NULL;
     if (out != NULL)
@@ -190,5 +231,16 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
         return cs_wrap(err, status, "plan.profile");
     if (out != NULL)
         *out = profile;
+    return CS_OK;
+}
+
+enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device, struct cs_arena *arena,
+                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_err *err)
+{
+    CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, out, err));
+    share_context(spec, graph, budget, device, cost);
     return CS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/layout.h"
 
@@ -17,16 +18,17 @@ static enum cs_recompute recompute_of(const struct cs_spec *spec, const char *br
 }
 
 static void save_layer(const struct cs_graph *graph, const struct cs_layer *layer,
-                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                       const struct cs_plan *plan, const struct cs_device_class *device,
                        int64_t fwd_ns, struct cs_stage *stage)
 {
+    const int64_t rows =
+        cs_context_share(plan, stage->id, cs_layer_work(graph, layer, &plan->budget).tokens);
     const enum cs_recompute level = (enum cs_recompute)stage->recompute;
     const int64_t dropped = cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
                             cs_keep_elements(graph, layer, level, CS_KEEP_ALL);
     if (dropped == 0) /* a frozen block keeps nothing that is cheap to make again */
         return;
-    const int64_t bytes =
-        cs_layer_work(graph, layer, budget).tokens * dropped * cs_device_element_bytes(device);
+    const int64_t bytes = rows * dropped * cs_device_element_bytes(device);
     const int64_t redo_ns = level == CS_RECOMPUTE_FULL
                                 ? fwd_ns
                                 : (int64_t)(2e9 * (double)bytes / (double)device->bytes_per_s);
@@ -47,6 +49,6 @@ void cs_stage_recompute(const struct cs_spec *spec, const struct cs_graph *graph
         if (stage->recompute == CS_RECOMPUTE_NONE)
             continue;
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
-            save_layer(graph, &graph->layers[l], &plan->budget, device, cost[l].fwd_ns, stage);
+            save_layer(graph, &graph->layers[l], plan, device, cost[l].fwd_ns, stage);
     }
 }

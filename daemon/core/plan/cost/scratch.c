@@ -2,6 +2,7 @@
  * holds, rows on their way. */
 #include "core/plan/cost/scratch.h"
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/plan_schedule.h"
 
@@ -110,6 +111,19 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
     return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
 }
 
+/* Context parallelism: keys and values of all rows and their gradients, those of the own rows as they
+ * are sent, and as they come from every rank. */
+static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
+                             int32_t stage, const struct cs_layer *layer, int64_t rows, int element)
+{
+    const int32_t cp = cs_plan_shape(plan, stage).cp;
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    if (cp == 1 || attention == NULL)
+        return 0;
+    return 2 * cs_attention_kv_width(attention) * element *
+           (2 * (int64_t)plan->budget.seq_tokens + (cp + 1) * rows);
+}
+
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                                int32_t stage, int element)
 {
@@ -117,10 +131,12 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
     int64_t most = 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
-        const int64_t rows = cs_layer_work(graph, layer, &plan->budget).tokens;
+        const int64_t rows =
+            cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens);
         if (layer->kind == CS_LAYER_BLOCK)
             most = larger(
-                most, block_bytes(graph, layer, rows, (enum cs_recompute)s->recompute, element));
+                most, block_bytes(graph, layer, rows, (enum cs_recompute)s->recompute, element) +
+                          context_bytes(graph, plan, stage, layer, rows, element));
         if (layer->kind == CS_LAYER_HEAD)
             most = larger(most, head_bytes(&graph->modules[layer->module].arch, rows, element));
     }
@@ -134,8 +150,8 @@ int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *
     int64_t bytes = 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
-        bytes += cs_layer_work(graph, layer, &plan->budget).tokens * element *
-                 cs_keep_held_elements(graph, layer, (enum cs_recompute)s->recompute);
+        bytes += cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens) *
+                 element * cs_keep_held_elements(graph, layer, (enum cs_recompute)s->recompute);
     }
     return bytes;
 }

@@ -1,6 +1,7 @@
 /* Times and bytes of the stages of a plan, from those of their layers. */
 #include "core/plan/cost/stages.h"
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/cost/round.h"
@@ -17,9 +18,9 @@ static void share_tied(const struct cs_graph *graph, const struct cs_device_clas
     const struct cs_state_bytes bytes = cs_state_bytes(graph->keeps_bf16, device);
     head->weight_bytes -= table->count * cs_device_element_bytes(device);
     if (table->is_trainable)
-        head->state_bytes -=
-            cs_replica_state(table->count * bytes.all, graph->keeps_bf16, device, plan->dp) -
-            (graph->keeps_bf16 ? 0 : table->count * bytes.grad);
+        head->state_bytes -= cs_replica_state(table->count * bytes.all, graph->keeps_bf16, device,
+                                              cs_plan_holders(plan, head->rank)) -
+                             (graph->keeps_bf16 ? 0 : table->count * bytes.grad);
 }
 
 void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *device,
@@ -27,6 +28,7 @@ void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
+        const int32_t holders = cs_plan_holders(plan, stage->rank);
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
             struct cs_layer_bytes bytes =
                 cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device);
@@ -34,9 +36,8 @@ void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *
             stage->bwd_input_ns += cost[l].bwd_input_ns;
             stage->bwd_weight_ns += cost[l].bwd_weight_ns;
             stage->weight_bytes += bytes.weight;
-            stage->state_bytes +=
-                cs_replica_state(bytes.state, graph->keeps_bf16, device, plan->dp);
-            stage->saved_bytes += bytes.saved;
+            stage->state_bytes += cs_replica_state(bytes.state, graph->keeps_bf16, device, holders);
+            stage->saved_bytes += cs_context_share(plan, s, bytes.saved);
         }
     }
     share_tied(graph, device, plan);

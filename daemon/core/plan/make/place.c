@@ -29,7 +29,7 @@ enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_in
     if (placement == NULL)
         return refuse_modality(modality, err);
     *out = (struct cs_placing){placement, schedule,
-                               schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1};
+                               schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1, 1};
     if ((placement->layouts >> schedule->layout & 1u) == 0)
         return cs_fail(err, CS_PLAN,
                        "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
@@ -96,7 +96,7 @@ static enum cs_status check_once(const struct cs_graph *graph,
 
 /* one stage of a branch, its layers first .. first + n */
 static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *graph, int32_t b,
-                                  int32_t index, int32_t rank, struct cs_arena *arena)
+                                  int32_t index, int32_t rank, int32_t cp, struct cs_arena *arena)
 {
     struct cs_stage *stage = &plan->stages[plan->n_stages];
     *stage = (struct cs_stage){
@@ -105,11 +105,10 @@ static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *g
         .branch = b,
         .index = index,
         .rank = rank,
-        .shape = {.tp = 1, .cp = 1, .ep = 1, .dp = cs_plan_replicas(plan)}
+        .shape = {.tp = 1, .cp = cp, .ep = 1, .dp = cs_plan_replicas(plan)}
     };
-    const int32_t end = rank + cs_plan_stage_ranks(plan, stage->id);
-    if (end > plan->n_ranks)
-        plan->n_ranks = end;
+    if (rank >= plan->n_ranks)
+        plan->n_ranks = rank + 1;
     return stage;
 }
 
@@ -117,7 +116,7 @@ static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies
                          struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t r = 0; r < copies; r++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, r, r, arena);
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, 1, arena);
         stage->first_layer = graph->branches[b].first_layer;
         stage->n_layers = graph->branches[b].n_layers;
         stage->copies = copies;
@@ -129,9 +128,11 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
                       struct cs_plan *plan)
 {
     int32_t layer = graph->branches[b].first_layer;
-    int32_t ranks = b == graph->llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
+    const bool is_llm = b == graph->llm;
+    int32_t ranks = is_llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, s, base + s % ranks, arena);
+        struct cs_stage *stage =
+            add_stage(plan, graph, b, s, base + s % ranks, is_llm ? placing->cp : 1, arena);
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;
@@ -173,5 +174,6 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
     }
     if (placing->schedule->layout == CS_LAYOUT_COLOCATED)
         place_shares(graph, p, arena, plan);
+    cs_plan_number_ranks(plan, arena);
     return CS_OK;
 }

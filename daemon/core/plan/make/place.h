@@ -15,6 +15,7 @@ struct cs_placing {
     const struct cs_placement_info *placement;
     const struct cs_schedule_info *schedule;
     int32_t chunks; /* of an LLM stage, 1: it is not cut further */
+    int32_t cp;     /* ranks of an LLM stage that split the rows of a slot */
 };
 
 /* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */

@@ -8,6 +8,7 @@
 #include "core/base/buf.h"
 #include "core/base/near.h"
 #include "core/base/units.h"
+#include "core/plan/context.h"
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
@@ -16,6 +17,7 @@
 #include "core/plan/cost/stages.h"
 #include "core/plan/derive.h"
 #include "core/plan/groups.h"
+#include "core/plan/make/context.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/split.h"
 #include "core/plan/plan_json.h"
@@ -24,7 +26,7 @@ enum {
     MAX_ITEMS = 256,
     MAX_MIXED_ITEMS = 4096,
     TEXT_PER_ITEM = 8,
-    MAX_WHY = 3 * CS_MAX_BRANCHES + 5
+    MAX_WHY = 3 * CS_MAX_BRANCHES + 6
 };
 
 struct planner {
@@ -285,6 +287,32 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
     return alive < slots ? alive : slots;
 }
 
+/* ranks with the same weights */
+static int32_t holders_of(const struct planner *p, int32_t branch)
+{
+    return cs_plan_replicas(p->plan) * (branch == p->graph->llm ? p->placing.cp : 1);
+}
+
+/* Of one rank: weights with gradients and state, activations of a slot. */
+struct rank_bytes {
+    double weight, saved;
+};
+
+static struct rank_bytes rank_bytes(const struct planner *p, int32_t layer)
+{
+    const int32_t branch = p->graph->modules[p->graph->layers[layer].module].branch;
+    const struct cs_layer_bytes bytes =
+        cs_layer_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device);
+    const int32_t seq = p->plan->budget.seq_tokens;
+    const double part =
+        branch == p->graph->llm ? (double)cs_context_most(seq, p->placing.cp) / seq : 1;
+    return (struct rank_bytes){
+        .weight =
+            (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
+                                                     p->cluster->device, holders_of(p, branch))),
+        .saved = part * (double)bytes.saved};
+}
+
 /* what copies of encoders leave of a rank */
 static double cap_of(const struct planner *p, int32_t b)
 {
@@ -292,12 +320,8 @@ static double cap_of(const struct planner *p, int32_t b)
     bool has_copies = b == p->graph->llm && cs_placing_copies(&p->placing);
     for (int32_t e = 0; cap > 0 && has_copies && e < p->graph->n_branches; e++)
         for (int32_t i = 0; e != b && i < p->graph->branches[e].n_layers; i++) {
-            struct cs_layer_bytes bytes =
-                cs_layer_bytes(p->graph, &p->graph->layers[p->graph->branches[e].first_layer + i],
-                               &p->plan->budget, p->cluster->device);
-            cap -= (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
-                                                            p->cluster->device, p->plan->dp));
-            cap -= alive_slots(p, e, 0) * (double)bytes.saved;
+            const struct rank_bytes bytes = rank_bytes(p, p->graph->branches[e].first_layer + i);
+            cap -= bytes.weight + alive_slots(p, e, 0) * bytes.saved;
         }
     return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
 }
@@ -312,12 +336,10 @@ static void add_encoders(struct planner *p, bool is_blind, double *cost, double 
         const double *own = branch_costs(p, e, is_blind);
         for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
             const int32_t layer = p->graph->branches[e].first_layer + i;
-            struct cs_layer_bytes bytes = cs_layer_bytes(p->graph, &p->graph->layers[layer],
-                                                         &p->plan->budget, p->cluster->device);
+            const struct rank_bytes bytes = rank_bytes(p, layer);
             cost[0] += own[i];
-            weight[0] += (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
-                                                                  p->cluster->device, p->plan->dp));
-            saved[0] += (double)bytes.saved;
+            weight[0] += bytes.weight;
+            saved[0] += bytes.saved;
         }
     }
 }
@@ -333,12 +355,9 @@ static struct branch_load load_of(struct planner *p, int32_t b, bool is_blind)
                                CS_NEW_ARRAY(p->arena, double, branch->n_layers),
                                CS_NEW_ARRAY(p->arena, double, branch->n_layers)};
     for (int32_t i = 0; i < branch->n_layers; i++) {
-        struct cs_layer_bytes bytes =
-            cs_layer_bytes(p->graph, &p->graph->layers[branch->first_layer + i], &p->plan->budget,
-                           p->cluster->device);
-        load.weight[i] = (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
-                                                                  p->cluster->device, p->plan->dp));
-        load.saved[i] = (double)bytes.saved;
+        const struct rank_bytes bytes = rank_bytes(p, branch->first_layer + i);
+        load.weight[i] = bytes.weight;
+        load.saved[i] = bytes.saved;
     }
     if (p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm)
         add_encoders(p, is_blind, load.cost, load.weight, load.saved);
@@ -535,6 +554,14 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     struct cs_profile_step step;
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
+    if (p->placing.cp > 1)
+        say(p,
+            cs_arena_printf(p->arena,
+                            "The rows of a slot are split over %d ranks of every stage of %s "
+                            "(%s), at most %d of %d on one.",
+                            p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
+                            cs_context_most(p->plan->budget.seq_tokens, p->placing.cp),
+                            p->plan->budget.seq_tokens));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];
@@ -575,6 +602,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
+    CS_TRY(cs_context_ranks(spec, graph, cluster->device, &p.placing, err));
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);

@@ -245,7 +245,7 @@ static struct cs_action blank(enum cs_op op)
 
 static int16_t group_of(const struct pass *p, enum cs_group_kind kind, int32_t of, int32_t rank)
 {
-    return (int16_t)cs_plan_group(p->plan, kind, of, rank);
+    return (int16_t)cs_plan_group(p->plan, kind, of, cs_plan_rank_of(p->plan, 0, rank));
 }
 
 static uint32_t add_transfer(struct pass *p, enum cs_op op, const struct message *msg, int32_t peer)

@@ -10,7 +10,7 @@ int32_t cs_collective_group(const struct cs_plan *plan, const struct cs_action *
     if (kind == CS_GROUP_NONE)
         return -1;
     const int32_t of = kind == CS_GROUP_COPIES ? plan->stages[action->stage].branch : -1;
-    return cs_plan_group(plan, (enum cs_group_kind)kind, of, rank);
+    return cs_plan_group(plan, (enum cs_group_kind)kind, of, cs_plan_rank_of(plan, 0, rank));
 }
 
 /* what one copy of the program does in a group of the table */
@@ -40,12 +40,13 @@ static struct key *key_of(const struct matcher *m, int32_t comm, int32_t rank)
     return &m->key[comm * m->n_copies + copy];
 }
 
-/* the table of a repeated program's plan is that of the first copy; replicas are not in a
- * program */
+/* The table of a repeated program's plan is that of the first copy; replicas are not in a program.
+ * The first of the ranks that run a program stands for all of them. */
 static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
     const struct cs_group *g = group_of(m, comm);
-    return g->kind != CS_GROUP_DP && cs_group_position(g, rank % m->ranks_of_copy) >= 0;
+    const int32_t first = cs_plan_rank_of(m->program->plan, 0, rank % m->ranks_of_copy);
+    return g->kind != CS_GROUP_DP && cs_group_position(g, first) >= 0;
 }
 
 static void count_members(struct matcher *m)

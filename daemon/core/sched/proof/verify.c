@@ -302,13 +302,13 @@ static enum cs_status check_copies(const struct checker *c, int32_t rank, uint32
                                    rank, seen, wants);
 }
 
-/* With replicas: gradients are summed before their norm, and updated weights are everywhere at the
+/* Where several ranks hold the same weights: gradients are summed before their norm, and updated weights are everywhere at the
  * end of the step. */
 static enum cs_status check_replicas(const struct checker *c, int32_t rank, const uint32_t *seen,
                                      const uint32_t *at)
 {
     const struct cs_rank_program *rp = &c->program->rank[rank];
-    const uint32_t wants = !c->program->is_eval && c->plan->dp > 1 ? 1 : 0;
+    const uint32_t wants = !c->program->is_eval && cs_plan_holders(c->plan, rank) > 1 ? 1 : 0;
     if (seen[CS_OP_REDUCE] != wants || seen[CS_OP_GATHER] != wants)
         return cs_fail(c->err, CS_PLAN,
                        "program refused: rank %d sums gradients over replicas %u times and gathers "

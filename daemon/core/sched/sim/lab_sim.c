@@ -38,7 +38,7 @@ static double lab_cost(void *user, const struct cs_program *program, int rank,
     const struct simulation *s = user;
     const struct cs_lab_inputs *in = s->in;
     struct cs_repeat_origin at = cs_repeat_origin(&s->repeat, rank, action->id);
-    int32_t world = cs_plan_rank_of(s->repeat.original->plan, at.copy, at.rank);
+    int32_t world = cs_plan_repeated(s->repeat.original->plan, at.copy, at.rank);
     double cost = plain_cost(s->lab, at.action);
     (void)program;
     if (at.action->stage >= 0 && at.action->op != CS_OP_SEND) {
@@ -163,7 +163,7 @@ static void count(const struct simulation *s)
     for (int32_t i = 0; i < n; i++) {
         int32_t copy = i / lab->n_stages;
         const struct cs_engine_rank *r =
-            &rank[cs_plan_rank_of(lab->program->plan, copy, lab->rank[i % lab->n_stages])];
+            &rank[cs_plan_repeated(lab->program->plan, copy, lab->rank[i % lab->n_stages])];
         double span = r->last - r->first;
         out->busy[i] = stage[i].busy;
         out->peak[i] = stage[i].peak;
@@ -216,8 +216,8 @@ static void draw_curves(const struct simulation *s)
     s->out->n_points = CS_NEW_ARRAY(s->arena, int32_t, n);
     for (int32_t i = 0; i < n; i++)
         draw_curve(s, traits, group,
-                   cs_plan_rank_of(s->lab->program->plan, i / s->lab->n_stages,
-                                   s->lab->rank[i % s->lab->n_stages]),
+                   cs_plan_repeated(s->lab->program->plan, i / s->lab->n_stages,
+                                    s->lab->rank[i % s->lab->n_stages]),
                    i);
 }
 

@@ -19,6 +19,18 @@ static void find_classes(int32_t n_copies, cs_repeat_alike alike, void *user,
     }
 }
 
+/* plan->first of all copies */
+static const int32_t *repeat_numbers(const struct cs_plan *plan, int32_t n, struct cs_arena *arena)
+{
+    const int32_t ranks = cs_plan_replica_ranks(plan);
+    if (plan->first == NULL)
+        return NULL;
+    int32_t *first = CS_NEW_ARRAY(arena, int32_t, (size_t)n * (size_t)plan->n_ranks + 1);
+    for (int32_t r = 0; r <= n * plan->n_ranks; r++)
+        first[r] = r / plan->n_ranks * ranks + plan->first[r % plan->n_ranks];
+    return first;
+}
+
 static struct cs_plan *repeat_plan(const struct cs_plan *plan, int32_t n, struct cs_arena *arena)
 {
     struct cs_plan *out = CS_NEW(arena, struct cs_plan);
@@ -26,13 +38,14 @@ static struct cs_plan *repeat_plan(const struct cs_plan *plan, int32_t n, struct
     out->n_stages *= n;
     out->n_edges *= n;
     out->n_ranks *= n;
+    out->first = repeat_numbers(plan, n, arena);
     out->stages = CS_NEW_ARRAY(arena, struct cs_stage, (size_t)out->n_stages + 1);
     out->edges = CS_NEW_ARRAY(arena, struct cs_edge, (size_t)out->n_edges + 1);
     for (int32_t s = 0; s < out->n_stages; s++) {
         int32_t copy = s / plan->n_stages;
         out->stages[s] = plan->stages[s % plan->n_stages];
         out->stages[s].id = s;
-        out->stages[s].rank = cs_plan_rank_of(plan, copy, out->stages[s].rank);
+        out->stages[s].rank = cs_plan_repeated(plan, copy, out->stages[s].rank);
     }
     for (int32_t e = 0; e < out->n_edges; e++) {
         int32_t copy = e / plan->n_edges;
@@ -51,14 +64,14 @@ static void move(struct cs_action *a, const struct cs_plan *plan, int32_t copy)
     if (a->edge >= 0)
         a->edge = (int16_t)(a->edge + copy * plan->n_edges);
     if (a->peer >= 0)
-        a->peer = (int16_t)cs_plan_rank_of(plan, copy, a->peer);
+        a->peer = (int16_t)cs_plan_repeated(plan, copy, a->peer);
 }
 
 static void repeat_rank(const struct cs_program *program, int32_t rank, int32_t copy,
                         struct cs_arena *arena, struct cs_rank_program *out)
 {
     *out = program->rank[rank];
-    out->rank = cs_plan_rank_of(program->plan, copy, rank);
+    out->rank = cs_plan_repeated(program->plan, copy, rank);
     out->actions = CS_NEW_ARRAY(arena, struct cs_action, (size_t)out->n_actions + 1);
     if (out->n_actions > 0)
         memcpy(out->actions, program->rank[rank].actions, out->n_actions * sizeof *out->actions);
@@ -76,8 +89,7 @@ static const struct cs_program *repeat_program(const struct cs_program *program,
     out->n_copies = n;
     out->rank = CS_NEW_ARRAY(arena, struct cs_rank_program, (size_t)out->n_ranks + 1);
     for (int32_t r = 0; r < out->n_ranks; r++)
-        repeat_rank(program, cs_plan_rank_in_replica(program->plan, r),
-                    cs_plan_replica(program->plan, r), arena, &out->rank[r]);
+        repeat_rank(program, r % program->n_ranks, r / program->n_ranks, arena, &out->rank[r]);
     if (program->share) {
         struct cs_slot_share *share =
             CS_NEW_ARRAY(arena, struct cs_slot_share, (size_t)out->plan->n_stages + 1);

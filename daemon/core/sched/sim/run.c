@@ -41,7 +41,7 @@ static int64_t with_stragglers(const struct costs *c, const struct cs_repeat_ori
         return ns;
     if (o->rank_permille)
         ns = times_permille(
-            ns, o->rank_permille[cs_plan_rank_of(c->repeat->original->plan, at->copy, at->rank)]);
+            ns, o->rank_permille[cs_plan_repeated(c->repeat->original->plan, at->copy, at->rank)]);
     if (o->stage_permille && at->action->stage >= 0)
         ns = times_permille(ns, o->stage_permille[at->action->stage]);
     return ns;
@@ -52,7 +52,7 @@ static int64_t with_jitter(const struct costs *c, const struct cs_repeat_origin 
     const struct cs_sim_options *o = c->options;
     if (o->jitter_permille == 0)
         return ns;
-    uint64_t rank = (uint64_t)cs_plan_rank_of(c->repeat->original->plan, at->copy, at->rank);
+    uint64_t rank = (uint64_t)cs_plan_repeated(c->repeat->original->plan, at->copy, at->rank);
     int64_t most = times_permille(ns, o->jitter_permille), n = 2 * most + 1;
     int64_t drawn = (int64_t)(cs_philox_uniform(o->seed, rank, at->action->id) * (double)n);
     ns += (drawn < n ? drawn : n - 1) - most;

@@ -1,0 +1,19 @@
+/* Context parallelism: the LLM rows of a slot are split over the ranks that run a stage, in blocks.
+ * Here is how large blocks are and how many rows a rank can have; which rank has which block says
+ * core/plan/tokens/context_map.h. */
+#ifndef CS_PLAN_CONTEXT_H
+#define CS_PLAN_CONTEXT_H
+
+#include "core/plan/plan.h"
+
+/* Rows of a block: 128, halved down to 8 as long as ranks would have fewer than eight blocks. */
+int32_t cs_context_block(int32_t n_rows, int32_t ranks);
+/* Most blocks of a rank: half as many again as its share, so that memory stays bounded whatever the
+ * work of the blocks is. */
+int32_t cs_context_cap(int32_t n_blocks, int32_t ranks);
+/* Most rows of a rank in a slot of at most n_rows. */
+int32_t cs_context_most(int32_t n_rows, int32_t ranks);
+/* Of n rows of the LLM that a slot has at most (or bytes of them), those of one rank of a stage. */
+int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
+
+#endif

@@ -1,0 +1,13 @@
+/* What a layout with context parallelism asks of a model and of the devices. */
+#ifndef CS_PLAN_MAKE_CONTEXT_H
+#define CS_PLAN_MAKE_CONTEXT_H
+
+#include "core/plan/make/place.h"
+
+/* Fills placing->cp from the layout of the LLM. CS_PLAN names the branch, layer or device with which
+ * cp is not possible, and what is. */
+enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
+                                const struct cs_device_class *device, struct cs_placing *placing,
+                                struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,24 @@
+/* Transfers between the ranks of a context in the middle of a stage's work. The compute thread asks
+ * and waits; the communication thread, which alone touches the transport, moves them beside the
+ * messages of the program. Ranks of a context run the same program, whose proof holds for them as
+ * for one rank: they meet in the same order. */
+#ifndef CS_WORKER_EXEC_CONTEXT_H
+#define CS_WORKER_EXEC_CONTEXT_H
+
+#include "worker/exec/state.h"
+
+/* fills exec->context from the plan */
+void cs_exec_open_context(struct cs_exec *exec);
+/* what layers get; NULL: rows are not split */
+struct cs_context *cs_exec_context(struct cs_exec *exec);
+/* Compute thread: a step begins; nothing more is asked in it. */
+void cs_exec_begin_exchanges(struct cs_exec *exec);
+void cs_exec_end_exchanges(struct cs_exec *exec);
+
+/* Communication thread: posts what is asked, and hands it back when it is complete. *has_moved: it
+ * did either. false: the compute thread is over and asks nothing. */
+bool cs_exec_serve_exchange(struct cs_exec *exec, bool *has_moved, enum cs_status *status,
+                            struct cs_err *err);
+bool cs_exec_exchange_is_posted(struct cs_exec *exec);
+
+#endif

@@ -1,0 +1,254 @@
+/* Makes the map of a slot and reduces what was prepared to the rows of this rank. */
+#include "worker/slot/split.h"
+
+#include <string.h>
+
+#include "core/plan/context.h"
+#include "worker/slot/tokens.h"
+
+static int32_t *ints(struct cs_input *in, int64_t n)
+{
+    return cs_scratch_take(&in->memory, (size_t)n * sizeof(int32_t));
+}
+
+static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner,
+                                  struct cs_err *err)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    struct cs_mask_plan mask[CS_SLOT_MASKS];
+    double per_pair[CS_SLOT_MASKS];
+    int32_t n = 0;
+    for (int32_t m = 0; m < in->tables->n_masks; m++) {
+        if (in->tables->mask[m].encoder >= 0)
+            continue;
+        mask[n] = in->mask[m];
+        per_pair[n++] = c->per_pair[m];
+    }
+    const struct cs_context_cost cost = {c->per_row, per_pair};
+    const enum cs_status status = cs_context_map(mask, n, &cost, c->how, c->ranks, owner, err);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "slot %d: rows to ranks", index);
+}
+
+/* Runs of n rows whose owners are owner[at[i]], or owner[i] where at is NULL. */
+static struct cs_row_runs make_runs(struct cs_input *in, const int32_t *owner, const int32_t *at,
+                                    int32_t n)
+{
+    const int32_t ranks = in->tables->context.ranks;
+    struct cs_row_run *run = cs_scratch_take(&in->memory, ((size_t)n + 1) * sizeof *run);
+    int32_t *first = ints(in, ranks + 1), *rows = ints(in, ranks), n_runs = 0;
+    for (int32_t r = 0; r < ranks; r++) {
+        first[r] = n_runs;
+        rows[r] = 0;
+        for (int32_t i = 0; i < n; i++) {
+            if (owner[at != NULL ? at[i] : i] != r)
+                continue;
+            const bool goes_on = n_runs > first[r] && run[n_runs - 1].row + run[n_runs - 1].n == i;
+            if (!goes_on)
+                run[n_runs++] = (struct cs_row_run){i, 0};
+            run[n_runs - 1].n++;
+            rows[r]++;
+        }
+    }
+    first[ranks] = n_runs;
+    return (struct cs_row_runs){run, first, rows};
+}
+
+/* n values of `size` bytes, those of the own rows */
+static void *pick(struct cs_input *in, const void *from, size_t size)
+{
+    const struct cs_input_split *s = in->split;
+    if (from == NULL)
+        return NULL;
+    char *out = cs_scratch_take(&in->memory, (size_t)s->n * size);
+    for (int32_t i = 0; i < s->n; i++)
+        memcpy(out + (size_t)i * size, (const char *)from + (size_t)s->row[i] * size, size);
+    return out;
+}
+
+/* Queries are the own rows, keys those of the slot. */
+static void split_masks(struct cs_input *in)
+{
+    static const int32_t no_segment = 0;
+    struct cs_mask_plan *keys = cs_scratch_take(&in->memory, sizeof *keys), own;
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        if (in->tables->mask[m].encoder < 0)
+            *keys = in->mask[m]; /* they differ in their rule only */
+    own = (struct cs_mask_plan){
+        .n_tokens = in->split->n,
+        .doc = pick(in, keys->doc, sizeof *keys->doc),
+        .pos = pick(in, keys->pos, sizeof *keys->pos),
+        .item = pick(in, keys->item, sizeof *keys->item),
+        .word = pick(in, keys->word, sizeof *keys->word),
+        .segment = &no_segment,
+        .keys = keys,
+    };
+    cs_input_set_masks(in, &own);
+}
+
+/* where the rows of the slot are among the own ones, -1: elsewhere */
+static int32_t *places(struct cs_input *in)
+{
+    const struct cs_input_split *s = in->split;
+    int32_t *at = ints(in, in->n_tokens);
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        at[i] = -1;
+    for (int32_t i = 0; i < s->n; i++)
+        at[s->row[i]] = i;
+    return at;
+}
+
+static void split_fills(struct cs_input *in, const int32_t *at)
+{
+    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++) {
+        int32_t *fill = ints(in, in->n_fills[e]), *item = ints(in, in->n_fills[e]), n = 0;
+        for (int32_t i = 0; i < in->n_fills[e]; i++) {
+            if (at[in->fill[e][i]] < 0)
+                continue;
+            fill[n] = at[in->fill[e][i]];
+            item[n++] = in->item_of[e][i];
+        }
+        in->fill[e] = fill;
+        in->item_of[e] = item;
+        in->n_fills[e] = n;
+    }
+}
+
+static void split_labels(struct cs_input *in, const int32_t *at)
+{
+    struct cs_input_split *s = in->split;
+    int32_t *rows = ints(in, in->n_labels), *ids = ints(in, in->n_labels), n = 0;
+    s->n_labels = in->n_labels;
+    s->label_rows = in->label_rows;
+    if ((in->needs & CS_INPUT_CORRECT) && s->place == 0)
+        s->correct = cs_scratch_take(&in->memory, (size_t)in->n_labels);
+    for (int32_t i = 0; i < in->n_labels; i++) {
+        if (at[in->label_rows[i]] < 0)
+            continue;
+        rows[n] = at[in->label_rows[i]];
+        ids[n++] = in->label_ids[i];
+    }
+    in->label_rows = rows;
+    in->label_ids = ids;
+    in->n_labels = n;
+}
+
+static void take_split(struct cs_input *in, const int32_t *owner)
+{
+    struct cs_input_split *s = in->split = cs_scratch_take(&in->memory, sizeof *s);
+    *s = (struct cs_input_split){
+        .ranks = in->tables->context.ranks, .place = in->tables->context.place, .owner = owner};
+    s->tokens = make_runs(in, owner, NULL, in->n_tokens);
+    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
+        s->fill[e] = make_runs(in, owner, in->fill[e], in->n_fills[e]);
+    if (s->place < 0)
+        return;
+    int32_t *row = ints(in, s->tokens.rows[s->place]);
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        if (owner[i] == s->place)
+            row[s->n++] = i;
+    s->row = row;
+    const int32_t *at = places(in);
+    in->embed_ids = pick(in, in->embed_ids, sizeof *in->embed_ids);
+    split_masks(in);
+    split_fills(in, at);
+    if (in->needs & CS_INPUT_LABELS)
+        split_labels(in, at);
+}
+
+enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *err)
+{
+    int32_t *owner = ints(input, input->n_tokens);
+    CS_TRY(make_owners(input, index, owner, err));
+    take_split(input, owner);
+    CS_ASSERT(input->split->n <= input->tables->context.most);
+    return CS_OK;
+}
+
+/* Its rows are all alike: the first ones stand for those that are here. */
+void cs_input_split_fullest(struct cs_input *input)
+{
+    struct cs_input_split *s = input->split;
+    const int32_t most = input->tables->context.most;
+    if (s == NULL || s->place < 0)
+        return;
+    int32_t *row = ints(input, most);
+    for (int32_t i = 0; i < most; i++)
+        row[i] = i;
+    s->n = most;
+    s->row = row;
+    input->embed_ids = pick(input, input->slot.ids, sizeof *input->slot.ids);
+    for (int32_t m = 0; m < input->tables->n_masks; m++)
+        if (input->tables->mask[m].encoder < 0)
+            input->mask[m] = *input->mask[m].keys;
+    split_masks(input);
+    for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
+        input->n_fills[e] = input->n_fills[e] < most ? input->n_fills[e] : most;
+    if ((input->needs & CS_INPUT_LABELS) == 0)
+        return;
+    input->n_labels = most;
+    input->label_rows = row;
+    input->label_ids = pick(input, input->slot.labels, sizeof *input->slot.labels);
+    if (input->correct != NULL)
+        input->correct = cs_scratch_take(&input->memory, (size_t)most);
+}
+
+int32_t cs_split_rows(const struct cs_input *input)
+{
+    return input->split != NULL && input->split->place >= 0 ? input->split->n : input->n_tokens;
+}
+
+enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
+                               const char *how, struct cs_err *err)
+{
+    struct cs_input_context *c = &tables->context;
+    const struct cs_graph *graph = tables->graph;
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    *c = (struct cs_input_context){.ranks = ranks, .place = place, .how = CS_BALANCE_LPT};
+    if (ranks < 2)
+        return CS_OK;
+    if (tables->device != NULL && tables->device->mem != NULL)
+        return cs_fail(err, CS_UNSUPPORTED, "context parallelism runs on CPU ranks only");
+    if (how != NULL && !cs_balance_how_from_name(how, &c->how))
+        return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", how);
+    c->most = cs_context_most(tables->budget->seq_tokens, ranks);
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const int32_t attention = cs_layer_attention_id(graph, layer);
+        c->per_row += (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
+        if (attention >= 0)
+            c->per_pair[tables->kind[attention].mask] +=
+                (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+    }
+    return CS_OK;
+}
+
+int32_t cs_split_label_row(const struct cs_input *input, int32_t label)
+{
+    const int32_t row = input->label_rows[label];
+    return input->split != NULL ? input->split->row[row] : row;
+}
+
+struct cs_split_labels cs_split_labels(const struct cs_input *input)
+{
+    const struct cs_input_split *s = input->split;
+    if (s == NULL)
+        return (struct cs_split_labels){input->n_labels, input->label_rows, input->correct};
+    return (struct cs_split_labels){s->n_labels, s->label_rows, s->correct};
+}
+
+int32_t cs_split_count_labels(const struct cs_input *input, int32_t place)
+{
+    const struct cs_input_split *s = input->split;
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_labels; i++)
+        n += s->owner[s->label_rows[i]] == place;
+    return n;
+}
+
+void cs_split_take_correct(struct cs_input *input, int32_t place, const uint8_t *correct)
+{
+    struct cs_input_split *s = input->split;
+    for (int32_t i = 0; i < s->n_labels; i++)
+        if (s->owner[s->label_rows[i]] == place)
+            s->correct[i] = *correct++;
+}

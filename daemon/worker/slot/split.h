@@ -1,0 +1,63 @@
+/* Context parallelism: which of the LLM's rows of a slot are on this rank, and how they lie among all.
+ *
+ * The map (core/plan/tokens/context_map.h) is data of the slot; every rank makes the same one. On a rank of the
+ * LLM all that layers read of a slot is then of its own rows, in their order in the slot: ids,
+ * rotations by their positions, labels (which the slot has shifted before), encoder rows. Only masks
+ * know all rows: queries are the own ones, keys are those of the whole slot. Rows of one owner that
+ * follow each other are a run: what goes from rank to rank goes run by run. */
+#ifndef CS_WORKER_SLOT_SPLIT_H
+#define CS_WORKER_SLOT_SPLIT_H
+
+#include "worker/slot/slot.h"
+
+/* Rows that follow each other in an array of all. */
+struct cs_row_run {
+    int32_t row, n;
+};
+
+/* Runs by owner: those of rank r are run[first[r] .. first[r + 1]), which are rows[r] rows. */
+struct cs_row_runs {
+    const struct cs_row_run *run;
+    const int32_t *first, *rows;
+};
+
+struct cs_input_split {
+    int32_t ranks, place;                     /* as tables->context */
+    const int32_t *owner;                     /* (n_tokens) */
+    int32_t n;                                /* rows that are here */
+    const int32_t *row;                       /* (n) of the slot, ascending */
+    struct cs_row_runs tokens;                /* of the slot's rows */
+    struct cs_row_runs fill[CS_MAX_ENCODERS]; /* of the rows that leave an encoder */
+    /* labels of the whole slot, evaluation */
+    int32_t n_labels;
+    const int32_t *label_rows;
+    uint8_t *correct; /* (n_labels), NULL: this rank does not have those of others */
+};
+
+/* Rows of a slot that are prepared become those of this rank. */
+enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *err) CS_NODISCARD;
+/* The fullest slot: as many rows as a rank can have. */
+void cs_input_split_fullest(struct cs_input *input);
+/* rows of the LLM that are here */
+int32_t cs_split_rows(const struct cs_input *input);
+/* Tables for a context of a plan; place as in struct cs_input_context. CS_INVALID: no such rule. */
+enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
+                               const char *how, struct cs_err *err) CS_NODISCARD;
+
+/* the slot's row of a label that is here */
+int32_t cs_split_label_row(const struct cs_input *input, int32_t label);
+
+/* Labels of the whole slot; correct NULL: not known here. */
+struct cs_split_labels {
+    int32_t n;
+    const int32_t *row;
+    const uint8_t *correct;
+};
+
+struct cs_split_labels cs_split_labels(const struct cs_input *input);
+/* labels that are on a rank of the context */
+int32_t cs_split_count_labels(const struct cs_input *input, int32_t place);
+/* What the head of a rank said of its labels takes its place among those of the slot. */
+void cs_split_take_correct(struct cs_input *input, int32_t place, const uint8_t *correct);
+
+#endif

@@ -1,0 +1,106 @@
+#!/bin/bash
+# Context parallelism: rows of the language model over two and three ranks compute what one rank does, with packed and
+# text-only samples, stages, replicas, adapters and frozen modules; evaluation, checkpoints, other layouts, export.
+. "$(dirname "$0")/../support/e2e.sh"
+compared=0
+
+# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3: sums are made in another order
+near() {
+  python3 - "$jobs/$1/journal" "$jobs/$2/journal" "${4:-0}" <<'PY' || fail "$3: differs from one rank"
+import json, math, sys
+def rows(path, kind):
+    found = (json.loads(line) for line in open(path) if line.endswith("\n"))
+    return {r["step"]: r for r in found if r["type"] == "runner.step" and r.get("kind", "train") == kind}
+def off(a, b):
+    assert math.isfinite(a) and math.isfinite(b), (a, b)
+    return abs(a - b) / max(abs(a), 1e-3)
+one, two = (rows(path, "train") for path in sys.argv[1:3])
+assert sorted(two) == list(range(len(two))) and 9 < len(two) <= len(one), (sorted(one), sorted(two))
+for step in two:
+    for key in ("loss", "grad_norm"):
+        worst = off(one[step][key], two[step][key])
+        assert worst <= 1e-4, (step, key, one[step][key], two[step][key])
+    assert one[step]["trained_tokens"] == two[step]["trained_tokens"], step
+one, two = (rows(path, "eval") for path in sys.argv[1:3])
+assert sorted(one) == sorted(two) and len(one) == int(sys.argv[3]), (sorted(one), sorted(two))
+for step in one:
+    assert off(one[step]["loss"], two[step]["loss"]) <= 1e-3, step
+    for key in ("samples", "trained_tokens", "correct"):
+        assert one[step][key] == two[step][key], (step, key, one[step][key], two[step][key])
+PY
+  compared=$((compared + 1))
+}
+ranks_are() { # ID RANKS
+  [ "$("$C" show "$1" --json | field plan.n_ranks)" = "$2" ] || fail "job $1 does not run on $2 ranks"
+}
+
+make_data 48
+python3 - <<'PY'
+import json
+rows = json.load(open("data/train.json"))
+for row in rows[1::2]: # no picture at all
+    row.pop("image")
+    row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("<image>\n", "")
+json.dump(rows, open("data/mixed.json", "w"))
+PY
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$root/lua/examples/shapes-llm.json" >tied.json
+"$C" model init tied.json data/tied --seed 2 --text data/text.txt --vocab 384 >/dev/null
+test='eval={ data = cs.data.llava { json = "data/test.json", images = "data/images" }, every_steps = 10 }'
+common=('llm_dir="data/tied"' 'json="data/mixed.json"' batch=6 seq=256 slots=4)
+
+# --- everything trains: cp 2, cp 3 over two stages, cp 2 in two replicas
+write_job one.lua "${common[@]}" "$test" 'modality="encoder-colocated"'
+base=$(done_job one.lua)
+ranks_are "$base" 1
+check() { # WHAT RANKS KEY=VALUE...
+  local what=$1 ranks=$2 id
+  shift 2
+  write_job cp.lua "${common[@]}" "$@"
+  id=$(done_job cp.lua)
+  ranks_are "$id" "$ranks"
+  near "$base" "$id" "$what" 2
+  echo "$id" >last
+}
+check "cp 2" 3 "$test" 'llm=1, cp = 2'
+expect_rc 0 "$C" export "$(cat last)" out
+expect_rc 0 "$C" model check out/llm
+check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'
+check "two replicas of cp 2" 3 "$test" 'llm=1, cp = 2' 'plan=dp = 2,'
+
+# --- between frozen modules, and adapters
+for train in ':train("vision.projector")' ':train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'; do
+  write_job one.lua "${common[@]}" "train=$train" 'modality="encoder-colocated"'
+  write_job cp.lua "${common[@]}" "train=$train" 'llm=1, cp = 2'
+  near "$(done_job one.lua)" "$(done_job cp.lua)" "$train"
+done
+
+# --- a job goes on with other numbers of ranks: as the one that nothing disturbed
+long=("${common[@]}" steps=100000 lr=1e-4)
+write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
+write_job cp2.lua "${long[@]}" 'llm=1, cp = 2'
+write_job cp3.lua "${long[@]}" 'llm=1, cp = 3' 'plan=context = "striped",'
+undisturbed=$(submit one.lua)
+id=$(submit cp2.lua)
+for next in one cp3 cp2; do
+  wait_step "$id" $(($(job "$id" step) + 3))
+  expect_rc 0 "$C" pause "$id"
+  wait_state "$id" PAUSED
+  expect_rc 0 "$C" resume "$id" $next.lua
+  wait_state "$id" RUN
+done
+wait_step "$id" $(($(job "$id" step) + 3))
+expect_rc 0 "$C" stop "$id" --now
+until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
+expect_rc 0 "$C" stop "$undisturbed" --now
+near "$undisturbed" "$id" "from two ranks to one, to three, to two" 0
+
+# --- what cannot run is refused before anything starts, by name
+refused() { # EXIT TEXT KEY=VALUE...
+  write_job bad.lua "${common[@]}" "${@:3}"
+  expect_rc "$1" "$C" submit bad.lua
+  expect_text "$2"
+}
+refused 4 'plan.parallel.vision.cp = 2: rows of encoders cannot be split' 'vision=1, cp = 2'
+refused 4 'with modality encoder-colocated' 'llm=1, cp = 2' 'modality="encoder-colocated"'
+refused 1 'lpt' 'llm=1, cp = 2' 'plan=context = "lpd",'
+echo "ok: $compared layouts"
