@@ -54,9 +54,6 @@ __global__ void __launch_bounds__(CS_FWD_THREADS, 1)
  * which each half of the chip sees one half near). */
 #define CS_FWD_SECTION_BYTES ((int64_t)20 << 20)
 
-/* Shares of an item that is cut, at most: who joins the pieces reads all of them. */
-#define CS_FWD_MOST_SHARES 8
-
 /* Multiprocessors of a Hopper card, at most; on more blocks nothing is cut. */
 #define CS_FWD_PROCESSORS 132
 
@@ -71,13 +68,6 @@ static size_t pieces_bytes(int32_t shares, int32_t head_dim)
     const size_t columns = ((size_t)head_dim + 15) / 16 * 16;
     const size_t piece = CS_MASK_CELL * columns + 4 * CS_WARPGROUP;
     return (size_t)shares * 4 * piece * sizeof(float);
-}
-
-/* Items of the last round of the blocks, and their shares. */
-static void cut_of(int32_t items, int32_t blocks, int32_t *cut, int32_t *shares)
-{
-    *cut = items % blocks;
-    *shares = *cut * CS_FWD_MOST_SHARES < blocks ? *cut * CS_FWD_MOST_SHARES : blocks;
 }
 
 static bool map_bits(const struct cs_mask_cells *cells, const void *any, CUtensorMap *map)
@@ -131,7 +121,7 @@ static bool launch(struct cs_ctx *ctx, const struct inputs *in, const struct cs_
                  cudaFuncSetAttribute(cs_fwd_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       (int)bytes),
                  "attention forward: shared memory");
-    CS_CUDA_NOTE(ctx, cudaMemsetAsync(args->counter, 0, counters_bytes(args->cut), stream),
+    CS_CUDA_NOTE(ctx, cudaMemsetAsync(args->counter, 0, counters_bytes(args->items.cut), stream),
                  "attention forward: counters");
     const unsigned blocks = (unsigned)cs_cuda_handle_of(ctx)->processors;
     cs_fwd_kernel<S><<<blocks, CS_FWD_THREADS, bytes, stream>>>(*args, maps);
@@ -182,20 +172,23 @@ size_t cs_cuda_attention_fwd_sm90_workspace(const struct cs_attention_shape *sha
     if (mask->cells == nullptr)
         return 0;
     int32_t cut, shares;
-    cut_of(mask->cells->n_q * shape->heads, CS_FWD_PROCESSORS, &cut, &shares);
+    cs_fwd_cut(mask->cells->n_q * shape->heads, CS_FWD_PROCESSORS, &cut, &shares);
     return 256 + counters_bytes(cut) + pieces_bytes(shares, shape->head_dim);
 }
 
 /* The counters and, where there is room, what is needed to cut items. */
 static void place(const struct cs_ctx *ctx, int32_t head_dim, struct cs_fwd_args *a)
 {
+    struct cs_fwd_items *const items = &a->items;
     uint8_t *const at = (uint8_t *)cs_attention_align((size_t)ctx->workspace);
-    cut_of(a->n_q * a->heads, cs_cuda_handle_of(ctx)->processors, &a->cut, &a->shares);
-    if (256 + counters_bytes(a->cut) + pieces_bytes(a->shares, head_dim) > ctx->workspace_bytes)
-        a->cut = a->shares = 0;
+    cs_fwd_cut(items->n_q * items->heads, cs_cuda_handle_of(ctx)->processors, &items->cut,
+               &items->shares);
+    if (256 + counters_bytes(items->cut) + pieces_bytes(items->shares, head_dim) >
+        ctx->workspace_bytes)
+        items->cut = items->shares = 0;
     a->counter = (int32_t *)at;
     a->arrived = a->counter + 1;
-    a->piece = (float *)(at + counters_bytes(a->cut));
+    a->piece = (float *)(at + counters_bytes(items->cut));
 }
 
 bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_shape *shape,
@@ -211,18 +204,14 @@ bool cs_cuda_attention_fwd_sm90(struct cs_ctx *ctx, const struct cs_attention_sh
         return false;
     const struct cs_mask_list *list = &in.cells->by_q;
     struct cs_fwd_args args = {
-        .n_q = in.cells->n_q,
+        .items = {in.cells->n_q, shape->heads, section_of(shape), list->count, list->order, 0, 0},
         .list_stride = list->stride,
         .q_row = in.cells->q_row,
         .k_row = in.cells->k_row,
-        .count = list->count,
-        .order = list->order,
         .entry = list->entry,
         .cell = (const int4 *)list->cell,
         .tokens = shape->tokens,
-        .heads = shape->heads,
         .group = shape->heads / shape->kv_heads,
-        .section = section_of(shape),
         .o_stride = shape->o_stride,
         .scales = cs_attention_scales_of(shape),
         .o = (__nv_bfloat16 *)o,

@@ -23,25 +23,24 @@
 #ifndef CS_CUDA_ATTENTION_FWD_SM90_CUH
 #define CS_CUDA_ATTENTION_FWD_SM90_CUH
 
+#include "kernels/cuda/attention_fwd_items.h"
 #include "kernels/cuda/attention_sm90.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 /* What the kernel reads besides its tensor maps; all pointers are device memory. */
 struct cs_fwd_args {
-    int32_t n_q, list_stride;
-    const int32_t *q_row, *k_row, *count, *order;
+    struct cs_fwd_items items;
+    int32_t list_stride;
+    const int32_t *q_row, *k_row;
     const uint32_t *entry;
     const int4 *cell;
-    int32_t tokens, heads, group; /* group: query heads of a key head */
-    int32_t section;              /* heads that are worked on at the same time; see item_at */
+    int32_t tokens, group; /* group: query heads of a key head */
     int32_t o_stride;
     struct cs_attention_scales scales;
     __nv_bfloat16 *o;
     float *lse;
     const float *sink; /* (heads), NULL: none */
     int32_t *counter;  /* 0 at the start */
-    int32_t cut;       /* items at the end that may be cut; 0: none */
-    int32_t shares;    /* ... into so many */
     float *piece;      /* (shares, 2 pieces, 2 warpgroups, S::PIECE) */
     int32_t *arrived;  /* (cut, 2) pieces in memory, by warpgroup; 0 at the start */
 };
@@ -129,22 +128,7 @@ struct cs_fwd_maps {
     CUtensorMap bits;                   /* one bitmap */
 };
 
-/* --- items and steps, as both sides count them ------------------------------------------------ */
-
-/* Item number i: heads come in sections, so small that their keys and values stay in the L2 cache
- * while all blocks work on them; in a section the dearest tiles come first, and a tile's heads one
- * after the other. */
-__device__ __forceinline__ bool cs_fwd_item_at(const cs_fwd_args &a, int32_t i, int32_t *tile,
-                                               int32_t *head)
-{
-    if (i >= a.n_q * a.heads)
-        return false;
-    const int32_t per_section = a.n_q * a.section, first = i / per_section * a.section;
-    const int32_t heads = min(a.section, a.heads - first), at = i - first * a.n_q;
-    *tile = a.order[at / heads];
-    *head = first + at % heads;
-    return true;
-}
+/* --- steps, as both sides count them ---------------------------------------------------------- */
 
 /* load(first key row, cells, is last) for every step of an item. */
 template <class S, class Load>

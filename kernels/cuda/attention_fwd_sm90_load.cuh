@@ -47,73 +47,15 @@ template <class S> __device__ __forceinline__ int32_t cs_fwd_flags(int32_t low, 
     return of_low | of_high << 1 | (is_empty ? CS_FWD_EMPTY : 0);
 }
 
-/* What one number of the counter stands for: an item, or a share of those that were cut, which is
- * the end of one and, perhaps, the begin of the next. */
-struct cs_fwd_work {
-    int32_t item, first, end; /* entries of its list */
-    int32_t rest;             /* entries of the next item that follow */
-    int32_t share, length;    /* length: entries of every item that was cut, 0: not cut */
-};
-
-/* Entries of each of the last items if they are worth cutting, else 0: when a share saves more than it
- * costs to join the pieces, and all are equally long. Every tile is looked at: their order is by the
- * cells that they have, so between two lists of one length there may be longer and shorter ones. */
-__device__ __forceinline__ int32_t cs_fwd_cut_length(const cs_fwd_args &a)
-{
-    const int32_t costs = 4, n = a.n_q * a.heads; /* costs: steps */
-    int32_t tile, head, last;
-    if (a.cut == 0 || !cs_fwd_item_at(a, n - a.cut, &tile, &head))
-        return 0;
-    const int32_t length = a.count[tile], before = head / a.section * a.section;
-    if (length * a.cut < costs * a.shares || length * (a.shares - a.cut) <= costs * a.shares)
-        return 0;
-    cs_fwd_item_at(a, n - 1, &tile, &last);
-    if (last / a.section != head / a.section)
-        return 0;
-    for (int32_t t = (n - a.cut - before * a.n_q) / (a.heads - before); t < a.n_q; t++)
-        if (__ldg(a.count + __ldg(a.order + t)) != length)
-            return 0;
-    return length;
-}
-
-__device__ __forceinline__ cs_fwd_work cs_fwd_work_of(const cs_fwd_args &a, int32_t number)
-{
-    const int32_t n = a.n_q * a.heads, whole = n - a.cut;
-    int32_t length = 0, tile, head;
-    if (number >= whole && (length = cs_fwd_cut_length(a)) > 0) {
-        const int32_t share = number - whole, all = length * a.cut;
-        if (share >= a.shares)
-            return {n, 0, 0, 0, 0, 0};
-        const int32_t begin = share * all / a.shares, end = (share + 1) * all / a.shares;
-        const int32_t first = begin % length, entries = end - begin;
-        const int32_t here = min(entries, length - first);
-        return {whole + begin / length, first, first + here, entries - here, share, length};
-    }
-    if (!cs_fwd_item_at(a, number, &tile, &head))
-        return {n, 0, 0, 0, 0, 0};
-    return {number, 0, a.count[tile], 0, 0, 0};
-}
-
-/* Which share has entry number i of those that were cut, all together. */
-__device__ __forceinline__ int32_t cs_fwd_share_of(const cs_fwd_args &a, int32_t length, int32_t i)
-{
-    return ((i + 1) * a.shares - 1) / (length * a.cut);
-}
-
 __device__ __forceinline__ cs_fwd_item cs_fwd_item_of(const cs_fwd_args &a, const cs_fwd_work &w)
 {
     int32_t tile, head;
-    if (!cs_fwd_item_at(a, w.item, &tile, &head))
+    if (!cs_fwd_item_at(&a.items, w.item, &tile, &head))
         return {};
     const int32_t row = a.q_row[tile];
     cs_fwd_item item = {row, a.q_row[tile + 1] - row, head, tile, w.first, w.end, 1, 0, 0, 0};
-    if (w.length > 0) {
-        item.nth_cut = w.item - (a.n_q * a.heads - a.cut);
-        item.share = w.share;
-        item.first_share = cs_fwd_share_of(a, w.length, item.nth_cut * w.length);
-        item.pieces =
-            cs_fwd_share_of(a, w.length, (item.nth_cut + 1) * w.length - 1) + 1 - item.first_share;
-    }
+    item.share = w.share;
+    item.pieces = cs_fwd_pieces(&a.items, &w, &item.nth_cut, &item.first_share);
     return item;
 }
 
@@ -130,8 +72,8 @@ __device__ __forceinline__ void cs_fwd_load_keys(const cs_fwd_args &a, const cs_
     cs_ring<S::K_STAGES> stage = {0, 0};
     cs_fwd_work work = {};
     for (;;) {
-        work = work.rest > 0 ? cs_fwd_work{work.item + 1, 0, work.rest, 0, work.share, work.length}
-                             : cs_fwd_work_of(a, atomicAdd(a.counter, 1));
+        work = work.rest > 0 ? cs_fwd_work_behind(work)
+                             : cs_fwd_work_of(&a.items, atomicAdd(a.counter, 1));
         const cs_fwd_item item = cs_fwd_item_of(a, work);
         cs_mbar_wait(base + L::ITEM_FREE + 8 * (uint32_t)slot.stage, slot.parity ^ 1);
         items[slot.stage] = item;
