@@ -39,12 +39,13 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
 {
     out[0] = cs_lua_area_model();
     out[1] = cs_lua_area_plan();
-    out[2] = cs_lua_area_job();
-    out[3] = cs_lua_area_lab();
-    out[4] = cs_lua_area_lab_data();
-    out[5] = cs_lua_area_search();
-    out[6] = cs_lua_area_sweep();
-    out[7] = cs_lua_area_lab_text();
+    out[2] = cs_lua_area_data();
+    out[3] = cs_lua_area_job();
+    out[4] = cs_lua_area_lab();
+    out[5] = cs_lua_area_lab_data();
+    out[6] = cs_lua_area_search();
+    out[7] = cs_lua_area_sweep();
+    out[8] = cs_lua_area_lab_text();
 }
 
 /* A name that the module or a table in it does not have is an error with the nearest one. */

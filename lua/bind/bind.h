@@ -11,6 +11,7 @@ struct cs_lua_area {
 
 struct cs_lua_area cs_lua_area_model(void);
 struct cs_lua_area cs_lua_area_plan(void);
+struct cs_lua_area cs_lua_area_data(void);
 struct cs_lua_area cs_lua_area_job(void);
 struct cs_lua_area cs_lua_area_lab(void);
 struct cs_lua_area cs_lua_area_lab_data(void);
