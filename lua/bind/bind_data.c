@@ -11,7 +11,7 @@ static int call_llava(lua_State *L);
 
 /* clang-format off */
 static const struct cs_arg llava_args[] = {
-    {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "the samples: JSON, JSON lines, Parquet or tar; a file, a folder, or a pattern of names"},
+    {"json", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "the samples: JSON, JSON lines, Parquet, CSV or tar; a file, a folder, or a pattern of names"},
     {"images", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "folder that paths of pictures are relative to, and that they must lie in; \"/\": absolute paths, anywhere"},
     {"follow_links", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC"},
     {"mix", CS_ARG_LIST, false, NULL, 0, 0, 0, "{}", "further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each"},
@@ -25,7 +25,7 @@ static const struct cs_arg llava_args[] = {
     {"shuffle_images", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "a control: give every sample another sample's picture"},
 };
 static const struct cs_lua_function functions[] = {
-    {"cs.data.llava", "samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet or tar", "cs.data", llava_args, CS_ARRAY_LEN(llava_args), call_llava, NULL},
+    {"cs.data.llava", "samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet, CSV or tar", "cs.data", llava_args, CS_ARRAY_LEN(llava_args), call_llava, NULL},
 };
 
 /* clang-format on */

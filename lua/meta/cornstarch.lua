@@ -174,7 +174,7 @@ function sweep_:json() end
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)
 
 ---@class cs.data.llava.Args
----@field json string the samples: JSON, JSON lines, Parquet or tar; a file, a folder, or a pattern of names
+---@field json string the samples: JSON, JSON lines, Parquet, CSV or tar; a file, a folder, or a pattern of names
 ---@field images? string folder that paths of pictures are relative to, and that they must lie in; "/": absolute paths, anywhere
 ---@field follow_links? boolean symbolic links among the pictures may lead out of the folder, as in caches of Hugging Face and DVC (default false)
 ---@field mix? table further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each (default {})
@@ -372,7 +372,7 @@ function cs.cluster(args) end
 ---@return cs.plan
 function cs.plan(args) end
 
----samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet or tar
+---samples: conversations with pictures, videos and sounds, in JSON (LLaVA's, messages, sharegpt, alpaca, OpenAI's blocks), Parquet, CSV or tar
 ---@param args cs.data.llava.Args
 ---@return cs.data
 function cs.data.llava(args) end

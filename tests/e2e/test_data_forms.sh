@@ -1,5 +1,5 @@
 #!/bin/bash
-# One data set in several forms - LLaVA's JSON, lines with data URIs, a folder of tar archives - has the same
+# One data set in several forms - LLaVA's JSON, lines with data URIs, a table, a folder of tar archives - has the same
 # samples, tokens and pictures; and the model's own chat template gives the same texts as ours, where Python has
 # jinja2.
 set -u
@@ -27,6 +27,13 @@ with open("data/lines.jsonl", "w") as f:
         uris = ["data:image/png;base64," + base64.b64encode(b).decode() for b in media(s)]
         turns = [{"role": "user" if t["from"] == "human" else "assistant", "content": t["value"]} for t in s["conversations"]]
         f.write(json.dumps({"id": s.get("id"), "images": uris, "messages": turns}) + "\n")
+import csv
+with open("data/table.csv", "w", newline="") as f:
+    w = csv.writer(f)
+    w.writerow(["id", "image", "conversations"])
+    for s in samples:
+        image = s["image"] if isinstance(s["image"], str) else json.dumps(s["image"])
+        w.writerow([s.get("id"), image, json.dumps(s["conversations"])])
 os.mkdir("data/tars")
 for part in (0, 1):
     with tarfile.open("data/tars/%d.tar" % part, "w") as t:
@@ -54,7 +61,7 @@ return cs.job {
 }
 LUA
 }
-for form in data/train.json data/lines.jsonl data/tars "data/tars/*.tar"; do
+for form in data/train.json data/lines.jsonl data/table.csv data/tars "data/tars/*.tar"; do
   job "$form" >job.lua
   "$C" data check job.lua --json >check.json || fail "data check of $form"
   python3 - "$form" <<'PY' || fail "$form has other samples"

@@ -1,5 +1,5 @@
-/* libFuzzer target: any bytes as a Parquet file and as a tar archive (files in memory), every row and sample of
- * them. */
+/* libFuzzer target: any bytes as a Parquet file, as a tar archive and as a table (files in memory), every row and sample
+ * of them. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,13 +65,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("shard", MFD_CLOEXEC);
     struct cs_arena *arena = cs_arena_new(0);
-    char path[64];
+    char path[64], table[64];
 
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd == -1 || (size > 0 && write(fd, data, size) != (ssize_t)size))
         abort();
     read_rows(fd);
     read_samples(path, arena);
+    snprintf(table, sizeof table, "/tmp/fuzz-%ld.csv", (long)getpid()); /* known by its name */
+    if (symlink(path, table) == -1)
+        abort();
+    read_samples(table, arena);
+    (void)unlink(table);
     cs_arena_free(arena);
     close(fd);
     return 0;

@@ -134,7 +134,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
-    PATH("data", "json", NULL, D(json), "the samples: JSON, Parquet or tar; a file, a folder or a pattern"),
+    PATH("data", "json", NULL, D(json), "the samples: JSON, Parquet, CSV or tar; a file, a folder or a pattern"),
     PATH("data", "images", "", D(images), "folder that pictures are relative to and must lie in; /: anywhere"),
     FREE("data", "mix", "null", D(mix), "further sources, trained as one with the first: a list of {json, images, weight, name}"),
     NUMBER("data", "weight", 0, 1e9, "0", D(weight), "share of the first source in a mixture, beside the weights of mix; 0: samples of all sources are drawn alike"),

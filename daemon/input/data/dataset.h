@@ -1,6 +1,6 @@
 /* Data sets: a file, a folder of files or a pattern of their names ("train-*.parquet"), in the order of their
- * names. Files are LLaVA JSON (one big array), JSON lines, Parquet (parquet/parquet.h) or tar archives
- * (shard_tar.c), told apart by their first bytes. Opening reads JSON once in blocks and keeps where every item
+ * names. Files are LLaVA JSON (one big array), JSON lines, Parquet (parquet/parquet.h), tar archives
+ * (shard_tar.c), told apart by their first bytes, or tables of separated values (shard_csv.c). Opening reads JSON once in blocks and keeps where every item
  * lies (16 bytes each), of the others what says where samples lie; samples are parsed when they are read. Immutable after opening; cs_dataset_read may be called from several
  * threads. */
 #ifndef CS_INPUT_DATA_DATASET_H

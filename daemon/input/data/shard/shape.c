@@ -40,14 +40,9 @@ static const struct {
 static const struct {
     const char *end, *what, *advice;
 } texts[] = {
-    {".csv",  "a CSV table",
-     "write its rows as JSON lines or Parquet (pandas: read_csv(FILE).to_parquet(FILE))"  },
-    {".tsv",  "a TSV table",
-     "write its rows as JSON lines or Parquet (pandas: read_csv(FILE, "
-     "sep=\"\\t\").to_parquet(FILE))"                                                     },
-    {".txt",  "a text",      "write a JSON object a line, {\"text\": ...} for texts alone"},
-    {".yaml", "YAML",        "write its items as JSON lines"                              },
-    {".yml",  "YAML",        "write its items as JSON lines"                              },
+    {".txt",  "a text", "write a JSON object a line, {\"text\": ...} for texts alone"},
+    {".yaml", "YAML",   "write its items as JSON lines"                              },
+    {".yml",  "YAML",   "write its items as JSON lines"                              },
 };
 
 static bool is_no_json(const char *bytes, size_t n)

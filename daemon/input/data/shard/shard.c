@@ -16,7 +16,7 @@ struct cs_shard {
     char *path;
 };
 
-static const struct cs_shard_kind *const kinds[] = {&cs_shard_parquet, &cs_shard_tar,
+static const struct cs_shard_kind *const kinds[] = {&cs_shard_parquet, &cs_shard_tar, &cs_shard_csv,
                                                     &cs_shard_json};
 
 static enum cs_status choose(struct cs_shard *shard, struct cs_err *err)
@@ -25,7 +25,7 @@ static enum cs_status choose(struct cs_shard *shard, struct cs_err *err)
     size_t got = 0, i = 0;
 
     CS_TRY(cs_read_at(shard->file.fd, shard->path, start, START, 0, &got, err));
-    while (i + 1 < CS_ARRAY_LEN(kinds) && !kinds[i]->is(start, got))
+    while (i + 1 < CS_ARRAY_LEN(kinds) && !kinds[i]->is(shard->path, start, got))
         i++;
     shard->kind = kinds[i];
     return CS_OK;

@@ -23,7 +23,7 @@ struct cs_shard_item {
 
 struct cs_shard_kind {
     const char *name;
-    bool (*is)(const char *bytes, size_t n); /* by the first 512 bytes */
+    bool (*is)(const char *path, const char *bytes, size_t n); /* by the first 512 bytes */
     enum cs_status (*open)(struct cs_shard_file *file, uint64_t max_items, struct cs_err *err);
     void (*close)(struct cs_shard_file *file);
     uint64_t (*count)(const struct cs_shard_file *file);
@@ -33,6 +33,6 @@ struct cs_shard_kind {
     void (*release)(struct cs_shard_item *item); /* NULL: nothing but the JSON */
 };
 
-extern const struct cs_shard_kind cs_shard_json, cs_shard_parquet, cs_shard_tar;
+extern const struct cs_shard_kind cs_shard_csv, cs_shard_json, cs_shard_parquet, cs_shard_tar;
 
 #endif

@@ -10,8 +10,9 @@ struct state {
     uint64_t n;
 };
 
-static bool is_parquet(const char *bytes, size_t n)
+static bool is_parquet(const char *path, const char *bytes, size_t n)
 {
+    (void)path;
     return n >= 4 && (memcmp(bytes, "PAR1", 4) == 0 || memcmp(bytes, "PARE", 4) == 0);
 }
 

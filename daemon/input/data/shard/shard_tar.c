@@ -109,8 +109,9 @@ static const char *hash_tar(const struct cs_shard_file *file)
     return s->tar.xxh3;
 }
 
-static bool is_tar(const char *bytes, size_t n)
+static bool is_tar(const char *path, const char *bytes, size_t n)
 {
+    (void)path;
     return cs_tar_is(bytes, n);
 }
 
