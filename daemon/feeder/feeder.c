@@ -6,28 +6,18 @@
 #include <string.h>
 
 #include "core/base/io.h"
-#include "core/base/str.h"
 #include "core/data/sources.h"
 #include "core/wire/wire.h"
-#include "feeder/quarantine.h"
+#include "feeder/feed_set.h"
 #include "feeder/slots.h"
 #include "feeder/stream.h"
-#include "input/data/early.h"
 
 enum { THREADS = 2 };
-
-/* One data set in use; the bad samples of both are treated alike. */
-struct set {
-    struct feeder *feeder;
-    const struct cs_spec_data *data;
-    struct cs_source *source;
-    struct cs_quarantine *quarantine;
-};
 
 struct feeder {
     const struct cs_feeder_config *config;
     const struct cs_spec *spec;
-    struct set train, eval;
+    struct cs_feed_set train, eval;
     struct cs_stream *stream;
     struct cs_step_spread *spread; /* of training steps; NULL: none */
     struct cs_load
@@ -41,73 +31,8 @@ struct feeder {
     bool is_ending;
 };
 
-static enum cs_status on_bad(void *user, const struct cs_load *load, struct cs_err *err)
-{
-    struct set *set = user;
-    const struct cs_feeder_config *config = set->feeder->config;
-    const char *id = load->loaded.record != NULL ? load->loaded.record->id : "";
-    double allowed = set->data->max_bad_fraction * (double)cs_source_count(set->source);
-    struct cs_err why = {0};
-    char reason[2 * sizeof why.text];
-    bool is_new = false;
-    json_t *msg = NULL;
-
-    if (strcmp(set->data->on_bad_sample, "fail") == 0)
-        return cs_fail(err, CS_INVALID, "%s: sample %llu (id \"%.60s\"): %s",
-                       cs_source_path(set->source), (unsigned long long)load->index, id,
-                       load->reason);
-    (void)cs_str_copy(reason, sizeof(reason), load->reason);
-    /* a full disk must not end the training: the message tells what the file cannot */
-    if (cs_quarantine_add(set->quarantine, load, &is_new, &why) != CS_OK)
-        (void)snprintf(reason, sizeof(reason), "%.900s (not listed: %.900s)", load->reason,
-                       why.text);
-    if (!is_new)
-        return CS_OK;
-    msg = cs_msg_new("feeder.bad");
-    cs_msg_set_str(msg, "id", id);
-    cs_msg_set_str(msg, "reason", reason);
-    cs_msg_set_str(msg, "file", cs_source_path(set->source));
-    cs_msg_set_int(msg, "index", (int64_t)load->index);
-    config->send(config->user, msg);
-    if ((double)cs_quarantine_count(set->quarantine) > allowed)
-        return cs_fail(
-            err, CS_INVALID,
-            "%s: %llu of %llu samples are bad, max_bad_fraction %g allows %g; the last: "
-            "sample %llu (id \"%.60s\"): %s",
-            cs_source_path(set->source), (unsigned long long)cs_quarantine_count(set->quarantine),
-            (unsigned long long)cs_source_count(set->source), set->data->max_bad_fraction, allowed,
-            (unsigned long long)load->index, id, load->reason);
-    return CS_OK;
-}
-
-/* A set of which nothing can be used is refused before any step, and one that has nothing for one
- * of the encoders. */
-static enum cs_status probe(const struct set *set, bool is_training, struct cs_err *err)
-{
-    const struct cs_early_depth depth = {.n_pictures = CS_EARLY_SAMPLES, .is_one_enough = true};
-    struct cs_early early;
-
-    CS_TRY(cs_early_samples(set->source, &depth, NULL, &early, err));
-    return is_training ? cs_early_items(set->source, true, NULL, err) : CS_OK;
-}
-
-static enum cs_status open_set(struct feeder *f, struct set *set, const struct cs_spec_data *data,
-                               const char *name, struct cs_err *err)
-{
-    const struct cs_feeder_config *c = f->config;
-    const struct cs_source_options options = {
-        .budget = c->budget, .cache_bytes = c->cache_bytes, .has_disk_cache = true};
-    char path[CS_PATH_CAP];
-
-    set->feeder = f;
-    set->data = data;
-    CS_TRY(cs_source_open(c->spec, c->graph, data, &options, &set->source, err));
-    CS_TRY(cs_path(path, err, "%s/quarantine.jsonl", c->job_dir));
-    CS_TRY(cs_quarantine_open(path, name, set->source, &set->quarantine, err));
-    return probe(set, set == &f->train, err);
-}
-
-static struct cs_stream_config stream_of(const struct feeder *f, struct set *set, bool is_eval)
+static struct cs_stream_config stream_of(const struct feeder *f, struct cs_feed_set *set,
+                                         bool is_eval)
 {
     int64_t max = f->spec->eval_max_samples;
     int depth = (int)(f->spec->batch_samples < 512 ? 2 * f->spec->batch_samples : 1024);
@@ -119,7 +44,7 @@ static struct cs_stream_config stream_of(const struct feeder *f, struct set *set
         .limit = max > 0 ? (uint64_t)max : UINT64_MAX,
         .n_threads = f->config->n_threads > 0 ? f->config->n_threads : THREADS,
         .depth = depth,
-        .bad = on_bad,
+        .bad = cs_feed_set_bad,
         .user = set,
     };
 }
@@ -339,7 +264,7 @@ static enum cs_status open_training(struct feeder *f, struct cs_err *err)
     const struct cs_spec *spec = f->spec;
     struct cs_stream_config config;
 
-    CS_TRY(open_set(f, &f->train, &spec->data, "train", err));
+    CS_TRY(cs_feed_set_open(f->config, &spec->data, "train", &f->train, err));
     if (f->config->plan != NULL)
         CS_TRY(cs_step_spread_new(spec, f->config->graph, f->config->plan, &f->spread, err));
     config = stream_of(f, &f->train, false);
@@ -360,7 +285,7 @@ static enum cs_status open_all(struct feeder *f, struct cs_err *err)
     if (trains)
         CS_TRY(open_training(f, err));
     if (spec->has_eval && (trains || f->config->is_eval_first))
-        CS_TRY(open_set(f, &f->eval, &spec->eval_data, "eval", err));
+        CS_TRY(cs_feed_set_open(f->config, &spec->eval_data, "eval", &f->eval, err));
     f->is_ending = !trains && f->eval.source == NULL;
     msg = cs_msg_new("feeder.ready");
     cs_msg_set_int(msg, "samples", trains ? (int64_t)cs_source_count(f->train.source) : 0);
@@ -368,12 +293,6 @@ static enum cs_status open_all(struct feeder *f, struct cs_err *err)
                    f->eval.source != NULL ? (int64_t)cs_source_count(f->eval.source) : 0);
     f->config->send(f->config->user, msg);
     return CS_OK;
-}
-
-static void close_set(struct set *set)
-{
-    cs_quarantine_close(set->quarantine);
-    cs_source_close(set->source);
 }
 
 /* The line in the feeder's log that says what spreading was worth. */
@@ -385,19 +304,6 @@ static void report_spread(const struct feeder *f)
         return;
     cs_step_spread_report(f->spread, &line);
     fputs(cs_buf_str(&line), stderr);
-    cs_buf_free(&line);
-}
-
-/* The line in the feeder's log that says what the cache on disk was worth. */
-static void report_cache(const struct set *set)
-{
-    struct cs_disk_cache_use use;
-    struct cs_buf line = {0};
-
-    if (set->source == NULL || !cs_source_disk_cache(set->source, &use))
-        return;
-    cs_disk_cache_text(&use, &line);
-    fprintf(stderr, "cache of decoded media: %s\n", cs_buf_str(&line));
     cs_buf_free(&line);
 }
 
@@ -423,11 +329,11 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
     for (int i = 0; i < f->n_in_batch; i++)
         cs_load_free(&f->batch[i]);
     report_spread(f);
-    report_cache(&f->train);
+    cs_feed_set_report(&f->train);
     cs_step_spread_free(f->spread);
     cs_stream_close(f->stream);
-    close_set(&f->train);
-    close_set(&f->eval);
+    cs_feed_set_close(&f->train);
+    cs_feed_set_close(&f->eval);
     free(f->batch);
     free(f->is_carried);
     free(f);
