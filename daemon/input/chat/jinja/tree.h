@@ -123,6 +123,9 @@ struct jn_run {
 };
 
 enum cs_status jn_value(struct jn_run *run, const struct jn *node, json_t **out) CS_NODISCARD;
+/* a sign b, as "+" or "in"; and, or and not are not among them: they look at one side first */
+enum cs_status jn_operate(struct jn_run *run, const char *sign, const json_t *a, const json_t *b,
+                          json_t **out) CS_NODISCARD;
 bool jn_is_true(const json_t *value);
 bool jn_is_equal(const json_t *a, const json_t *b);
 bool jn_contains(const json_t *whole, const json_t *part);
