@@ -128,12 +128,12 @@ static void a_mask_is_joined_with_windows_of_the_model_or_refused(void **state)
         int window;
         enum cs_mask_kind full, sliding; /* CS_MASK_KINDS: refused */
     } rows[] = {
-        {"causal",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW            },
-        {"packed",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW            },
-        {"image_bidir",  0, CS_MASK_IMAGE_BIDIR, CS_MASK_IMAGE_BIDIR_WINDOW},
-        {"image_window", 0, CS_MASK_CAUSAL,      CS_MASK_IMAGE_WINDOW      },
-        {"cornstarch",   0, CS_MASK_KINDS,       CS_MASK_KINDS             },
-        {"image_window", 4, CS_MASK_KINDS,       CS_MASK_KINDS             },
+        {"causal",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW      },
+        {"packed",       0, CS_MASK_CAUSAL,      CS_MASK_WINDOW      },
+        {"image_bidir",  0, CS_MASK_IMAGE_BIDIR, CS_MASK_IMAGE_WINDOW},
+        {"image_window", 0, CS_MASK_CAUSAL,      CS_MASK_IMAGE_WINDOW},
+        {"cornstarch",   0, CS_MASK_KINDS,       CS_MASK_KINDS       },
+        {"image_window", 4, CS_MASK_KINDS,       CS_MASK_KINDS       },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "store/convert/convert.h"
 #include "store/safetensors.h"
@@ -61,18 +62,16 @@ static int run_one(const char *dir, const char *adapter)
     return n_bad + (test.n_checks == 0);
 }
 
-static void every_family_is_as_transformers_has_it(void **state)
+/* All goldens in a folder; returns how many there are. */
+static int run_all(const char *folder)
 {
     char root[4096], path[8192];
     struct dirent **entry = NULL;
     int n_run = 0, n_bad = 0;
-    (void)state;
-    if (!find_goldens(root))
-        skip();
-    snprintf(path, sizeof path, "%s/models", root);
-    const int n = scandir(path, &entry, NULL, alphasort);
+    assert_non_null(realpath(folder, root));
+    const int n = scandir(root, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/models/%s", root, entry[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", root, entry[i]->d_name);
         if (entry[i]->d_name[0] != '.' && has_golden(path)) {
             n_run++;
             n_bad += run_one(path, NULL) > 0;
@@ -82,7 +81,24 @@ static void every_family_is_as_transformers_has_it(void **state)
     free(entry);
     if (n_bad > 0)
         fail_msg("%d of %d families are not as transformers has them", n_bad, n_run);
-    assert_true(n_run >= 39);
+    return n_run;
+}
+
+static void every_family_is_as_transformers_has_it(void **state)
+{
+    char root[4096], path[8192];
+    (void)state;
+    if (!find_goldens(root))
+        skip();
+    snprintf(path, sizeof path, "%s/models", root);
+    assert_true(run_all(path) >= 39);
+}
+
+/* Options that no golden beside the project has: tests/golden/make_variants.py says which. */
+static void rarer_options_are_as_transformers_has_them(void **state)
+{
+    (void)state;
+    assert_true(run_all(source_path("tests/golden/variants")) >= 10);
 }
 
 static void adapters_are_as_peft_has_them(void **state)
@@ -136,6 +152,81 @@ static void put_inputs(const char *from, const char *to)
     cs_st_close(file);
 }
 
+/* A copy of a golden's directory in which one input is another one, or one more. */
+static const char *copy_with(const char *tmp, const char *variant, struct cs_st_out more)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    char from[8192], path[8192];
+    struct cs_st_file *file = NULL;
+    struct cs_st_out out[256];
+    int n = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(from, sizeof from, "tests/golden/variants/%s/%s", variant, files[i]);
+        assert_non_null(realpath(source_path(from), path));
+        assert_int_equal(symlink(path, tmpdir_path(tmp, files[i])), 0);
+    }
+    snprintf(from, sizeof from, "tests/golden/variants/%s/golden.safetensors", variant);
+    assert_int_equal(cs_st_open(source_path(from), &file, NULL), CS_OK);
+    for (int i = 0; i < cs_st_count(file); i++) {
+        const struct cs_st_tensor *t = cs_st_at(file, i);
+        if (strcmp(t->name, more.name) == 0)
+            continue;
+        assert_in_range(n, 0, 254);
+        out[n] =
+            (struct cs_st_out){.name = t->name, .dtype = t->dtype, .n_dims = t->n_dims, .from = t};
+        memcpy(out[n++].dim, t->dim, sizeof t->dim);
+    }
+    out[n++] = more;
+    assert_int_equal(cs_st_write(tmpdir_path(tmp, "golden.safetensors"), out, n, NULL, NULL, NULL),
+                     CS_OK);
+    cs_st_close(file);
+    return tmp;
+}
+
+static void what_nothing_reads_of_a_golden_is_refused(void **state)
+{
+    static const int64_t hidden[36] = {0, 1, 1};
+    static const float frames[3 * 4 * 4] = {0};
+
+    static const struct {
+        struct cs_st_out more;
+        const char *says;
+    } rows[] = {
+        {{.name = "in.position_ids", .dtype = CS_I64, .n_dims = 2, .dim = {2, 18}, .data = hidden},
+         "input in.position_ids is not known"                                          },
+        {{.name = "in.attention_mask",
+          .dtype = CS_I64,
+          .n_dims = 2,
+          .dim = {2, 18},
+          .data = hidden},
+         "in.attention_mask hides element 0: only rows behind all others can be hidden"},
+        {{.name = "in.pixel_attention_mask",
+          .dtype = CS_I64,
+          .n_dims = 2,
+          .dim = {2, 18},
+          .data = hidden},
+         "in.pixel_attention_mask hides element 0: parts of pictures cannot be hidden" },
+        {{.name = "in.pixel_values_videos",
+          .dtype = CS_F32,
+          .n_dims = 3,
+          .dim = {3, 4, 4},
+          .data = frames},
+         "other videos are not supported"                                              },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *tmp = tmpdir_new();
+        struct cs_selftest test;
+        struct cs_err err = {0};
+        const struct cs_selftest_request asked = {.dir = copy_with(tmp, "idefics3", rows[i].more)};
+        assert_int_equal(cs_selftest_family(&asked, cs_test_device(), &test, &err), CS_UNSUPPORTED);
+        if (strstr(err.text, rows[i].says) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", err.text, rows[i].says);
+        tmpdir_free(tmp);
+    }
+}
+
 /* However the files lie, the same numbers come out of training, to the bit. */
 static void layouts_of_a_model_train_the_same(void **state)
 {
@@ -181,6 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_family_is_as_transformers_has_it),
+        cmocka_unit_test(rarer_options_are_as_transformers_has_them),
+        cmocka_unit_test(what_nothing_reads_of_a_golden_is_refused),
         cmocka_unit_test(layouts_of_a_model_train_the_same),
         cmocka_unit_test(adapters_are_as_peft_has_them),
     };

@@ -250,8 +250,8 @@ static enum cs_status read_per_layer(const struct reader *r, const json_t *layer
 /* What is of this type alone. */
 static enum cs_status read_kind(const struct reader *r, int type, struct cs_attention *a)
 {
-    const json_t *layers = cs_doc_get(r->config->json, "per_layer_config", NULL);
-    if (r->family->full.head_dim > 0 && layers != NULL)
+    const json_t *layers = json_object_get(r->config->json, "per_layer_config");
+    if (r->family->full.head_dim > 0 && json_is_object(layers)) /* {}: all layers are alike */
         CS_TRY(read_per_layer(r, layers, type, a));
     else if (r->family->full.head_dim > 0 && type == FULL)
         read_global(r, a);

@@ -28,6 +28,7 @@ enum cs_rope_kind {
     CS_ROPE_NONE,
     CS_ROPE_DEFAULT,
     CS_ROPE_LINEAR,
+    CS_ROPE_DYNAMIC,
     CS_ROPE_LLAMA3,
     CS_ROPE_YARN,
     CS_ROPE_LONGROPE,
@@ -90,8 +91,8 @@ bool cs_mask_rule_is_same(struct cs_mask_rule a, struct cs_mask_rule b);
 /* inv_freq (dims / 2) fp32, computed in fp64: the frequency of every pair, APART first those of the
  * head's first half */
 void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq);
-/* those of documents of more than original_positions rows; false: they have no others */
-bool cs_rope_inv_freq_long(const struct cs_rope *rope, float *inv_freq);
+/* those of documents of that many rows, more than original_positions; false: they have no others */
+bool cs_rope_inv_freq_long(const struct cs_rope *rope, int32_t n_rows, float *inv_freq);
 /* The position that turns a pair: 0 the one of a line or time, 1 height, 2 width. */
 int cs_rope_axis(const struct cs_rope *rope, int32_t pair);
 /* What queries of that position are multiplied with. */

@@ -86,6 +86,34 @@ static enum cs_status read_features(const struct cs_config_source *config, struc
         strategy != NULL ? "\"default\"" : "not given, which means \"default\"");
 }
 
+/* Heads of composites multiply and do no more: no cap of the logits, no loss of the experts' balance. */
+static const char *const unread[] = {"final_logit_softcapping", "output_router_logits"};
+
+json_t *cs_composite_text(const struct cs_composite_family *family, const json_t *text)
+{
+    json_t *out = json_copy((json_t *)(uintptr_t)text);
+    for (size_t i = family->has_cap; i < CS_ARRAY_LEN(unread); i++)
+        if (cs_doc_says(json_object_get(out, unread[i])))
+            json_object_set_new(out, unread[i], json_null());
+    return out;
+}
+
+static void say_unread(const struct cs_config_source *config,
+                       const struct cs_composite_family *family)
+{
+    char path[128];
+    const json_t *text =
+        family->text_key != NULL ? json_object_get(config->json, family->text_key) : NULL;
+    for (size_t i = family->has_cap; i < CS_ARRAY_LEN(unread); i++) {
+        const json_t *value = json_object_get(text, unread[i]);
+        if (!cs_doc_says(value) || json_is_false(value))
+            continue;
+        snprintf(path, sizeof path, "%s.%s", family->text_key, unread[i]);
+        cs_findings_say(config->findings, CS_FINDING_SHADOWED, config->document, path, value,
+                        "%s is not used: %s does without", path, family->class_name);
+    }
+}
+
 static bool is_tied(const struct cs_composite_family *family, const json_t *root)
 {
     static const char key[] = "tie_word_embeddings";
@@ -113,6 +141,7 @@ enum cs_status cs_composite_read(const struct cs_config_source *config, bool wit
         return cs_fail(err, CS_UNSUPPORTED,
                        "%s%s is not given: its default in the class is not supported",
                        cs_model_at(config, at), family->must_say);
+    say_unread(config, family);
     char token_text[32];
     snprintf(token_text, sizeof token_text, "%lld", (long long)family->default_token);
     const json_t *act = look_up(config, family, "projector_hidden_act", "gelu");
@@ -146,6 +175,24 @@ static const json_t *value_at(const json_t *root, const struct cs_composite_fami
     return json_object_get(is_root ? root : json_object_get(root, name), path + len + 1);
 }
 
+/* What the root leaves to the class; of a norm, to that of the part. */
+static void set_unsaid(const json_t *root, const struct cs_part_setting *s, json_t *config)
+{
+    struct cs_arch arch;
+    char name[64];
+    if (s->unsaid > 0)
+        json_object_set_new(config, s->key,
+                            s->unsaid < 1 ? json_real(s->unsaid)
+                                          : json_integer((json_int_t)s->unsaid));
+    if (strcmp(s->key, "norm_eps") != 0)
+        return;
+    struct cs_arena *arena = cs_arena_new(0);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(s->path, "."), s->path);
+    if (cs_arch_from_config(json_object_get(root, name), arena, &arch, NULL) == CS_OK)
+        json_object_set_new(config, s->key, json_real((double)arch.norm_eps));
+    cs_arena_free(arena);
+}
+
 static const json_t *width_of(const json_t *root, const char *key)
 {
     const json_t *part = key == NULL ? NULL : *key == '\0' ? root : json_object_get(root, key);
@@ -171,8 +218,10 @@ json_t *cs_composite_projector(const struct cs_composite *composite, const json_
     for (int i = 0; i < family->n_settings; i++) {
         const struct cs_part_setting *s = &family->settings[i];
         const json_t *value = *s->path != '\0' ? value_at(root, family, s->path) : json_true();
-        if (value != NULL)
+        if (cs_doc_says(value))
             json_object_set(config, s->key, (json_t *)(uintptr_t)value);
+        else
+            set_unsaid(root, s, config);
     }
     return config;
 }

@@ -22,15 +22,19 @@ struct cs_part_name {
 struct cs_part_setting {
     const char *path; /* "vision_config.spatial_merge_size" */
     const char *key;  /* of the projector's own config.json */
+    double unsaid;    /* default of the class; 0: none, of norm_eps that of the part's class */
 };
 
 struct cs_composite_family {
     const char *model_type;
-    const char *class_name;           /* of transformers: "LlavaForConditionalGeneration" */
-    const char *encoder_key;          /* "vision_config"; "": the root is the encoder's */
-    const char *text_key;             /* "text_config"; NULL: there is no language model */
-    const char *branch;               /* "vision" or "audio": what jobs call it, and the part */
-    const char *projector;            /* its kind: model_type of its own config.json */
+    const char *class_name;               /* of transformers: "LlavaForConditionalGeneration" */
+    const char *encoder_key;              /* "vision_config"; "": the root is the encoder's */
+    const char *text_key;                 /* "text_config"; NULL: there is no language model */
+    const char *encoder_type, *text_type; /* model_type of parts that say none; NULL: they must */
+    const char *text_unsaid; /* JSON: what the class gives a text_config beside; NULL: nothing */
+    bool is_flat;            /* the first files have the keys of the text in the root */
+    const char *branch;      /* "vision" or "audio": what jobs call it, and the part */
+    const char *projector;   /* its kind: model_type of its own config.json */
     const struct cs_doc_table *table; /* keys of the root */
     const struct cs_part_name *names;
     int n_names;
@@ -38,6 +42,7 @@ struct cs_composite_family {
     int n_settings;
     const char *mask;     /* of the language model's rows; NULL: causal */
     const char *mask_key; /* of the text's config, which must be "vision" for that; NULL: none */
+    bool has_cap;         /* the class caps logits, as that of its text alone does */
     const char *token;    /* key of the placeholder's id, all spellings */
     int64_t default_token;
     int32_t feature_layer; /* of the class */
@@ -63,6 +68,12 @@ struct cs_composite {
 const struct cs_composite_family *cs_composite_of(const json_t *config);
 bool cs_composite_is(const json_t *config);
 const struct cs_composite_family *cs_composite_families(int *n);
+/* What the class makes of a root that leaves things out, in place: parts have types, and are objects. Any
+ * other document stays as it is. false: no memory. */
+bool cs_composite_complete(json_t *root);
+/* The text's keys that the class of the whole does not read, which are told: a new object without them;
+ * NULL: no memory. */
+json_t *cs_composite_text(const struct cs_composite_family *family, const json_t *text);
 /* Reviews the root and reads it; the parts are configs of their own (cs_arch_read). with_features: what
  * the encoder hands to the projector is of use, and must be what is supported: one layer. */
 enum cs_status cs_composite_read(const struct cs_config_source *config, bool with_features,

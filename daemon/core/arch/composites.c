@@ -134,57 +134,64 @@ static const struct cs_part_name smolvlm_names[] = {
     {L, "model.text_model.", "model."},       {L, "lm_head.", "lm_head."},
 };
 
-static const struct cs_part_setting onevision_settings[] = {{"", "newline"}};
+static const struct cs_part_setting onevision_settings[] = {{"", "newline", 0}};
 static const struct cs_part_setting qwen_settings[] = {
-    {"vision_config.spatial_merge_size", "merge"}, {"vision_config.hidden_act", "activation"},
+    {"vision_config.spatial_merge_size", "merge", 2}, {"vision_config.hidden_act", "activation", 0},
 };
 static const struct cs_part_setting gemma3_settings[] = {
-    {"mm_tokens_per_image", "tokens"}, {"vision_config.layer_norm_eps", "norm_eps"},
+    {"mm_tokens_per_image", "tokens", 256}, {"vision_config.layer_norm_eps", "norm_eps", 0},
 };
 static const struct cs_part_setting gemma4_settings[] = {
-    {"vision_config.pooling_kernel_size", "pool"}, {"vision_config.rms_norm_eps", "norm_eps"},
-    {"vision_config.standardize", "standardize"},
+    {"vision_config.pooling_kernel_size", "pool", 3}, {"vision_config.rms_norm_eps", "norm_eps", 0},
+    {"vision_config.standardize", "standardize", 0},
 };
-static const struct cs_part_setting internvl_settings[] = {{"downsample_ratio", "downsample_ratio"}};
+static const struct cs_part_setting internvl_settings[] = {{"downsample_ratio", "downsample_ratio", 0.5}};
 static const struct cs_part_setting mistral3_settings[] = {
-    {"spatial_merge_size", "merge"}, {"text_config.rms_norm_eps", "norm_eps"},
+    {"spatial_merge_size", "merge", 2}, {"text_config.rms_norm_eps", "norm_eps", 0},
 };
-static const struct cs_part_setting smolvlm_settings[] = {{"scale_factor", "merge"}};
+static const struct cs_part_setting smolvlm_settings[] = {{"scale_factor", "merge", 2}};
 
 #define NAMES(a)    .names = a, .n_names = (int)CS_ARRAY_LEN(a)
 #define SETTINGS(a) .settings = a, .n_settings = (int)CS_ARRAY_LEN(a)
 #define VISION      .encoder_key = "vision_config", .text_key = "text_config", .branch = "vision"
 #define AUDIO       .encoder_key = "audio_config", .text_key = "text_config", .branch = "audio"
+#define TYPES(a, b) .encoder_type = a, .text_type = b
 #define QWEN        VISION, NAMES(qwen_vl_names), SETTINGS(qwen_settings), .table = &qwen_vl_table, .token = "image_token_id", .feature_layer = -1, .has_bias = true
 
+static const char voxtral_text[] =
+    "{\"vocab_size\": 131072, \"hidden_size\": 3072, \"intermediate_size\": 8192, \"num_hidden_layers\": 30, \"num_key_value_heads\": 8, "
+    "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, \"rope_theta\": 100000000.0, \"head_dim\": 128}";
+
 static const struct cs_composite_family families[] = {
-    {.model_type = "llava", .class_name = "LlavaForConditionalGeneration", VISION, NAMES(llava_names), .table = &llava_table, .projector = "mlp",
+    {.model_type = "llava", TYPES("clip_vision_model", "llama"), .class_name = "LlavaForConditionalGeneration", VISION, NAMES(llava_names), .table = &llava_table, .projector = "mlp",
      .token = "image_token_id|image_token_index", .default_token = 32000, .feature_layer = -2, .drops_class = true, .has_bias = true},
-    {.model_type = "llava_next", .class_name = "LlavaNextForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
+    {.model_type = "llava_next", TYPES("clip_vision_model", "llama"), .class_name = "LlavaNextForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
      .table = &llava_next_table, .projector = "mlp", .token = "image_token_id|image_token_index", .default_token = 32000, .feature_layer = -2, .drops_class = true, .has_bias = true},
-    {.model_type = "llava_onevision", .class_name = "LlavaOnevisionForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
+    {.model_type = "llava_onevision", TYPES("siglip_vision_model", "qwen2"), .class_name = "LlavaOnevisionForConditionalGeneration", VISION, NAMES(onevision_names), SETTINGS(onevision_settings),
      .table = &onevision_table, .projector = "mlp", .token = "image_token_id|image_token_index", .default_token = 151646, .feature_layer = -1, .has_bias = true},
-    {.model_type = "qwen2_vl", .class_name = "Qwen2VLForConditionalGeneration", QWEN, .projector = "qwen2_vl_merger", .default_token = 151655},
-    {.model_type = "qwen2_5_vl", .class_name = "Qwen2_5_VLForConditionalGeneration", QWEN, .projector = "qwen2_5_vl_merger", .default_token = 151655},
-    {.model_type = "qwen3_vl", .class_name = "Qwen3VLForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
-    {.model_type = "qwen3_vl_moe", .class_name = "Qwen3VLMoeForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
-    {.model_type = "qwen3_5", .class_name = "Qwen3_5ForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 248056},
-    {.model_type = "gemma3", .class_name = "Gemma3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(gemma3_settings), .table = &gemma3_table,
+    {.model_type = "qwen2_vl", TYPES("qwen2_vl_vision", "qwen2_vl_text"), .is_flat = true, .class_name = "Qwen2VLForConditionalGeneration", QWEN, .projector = "qwen2_vl_merger", .default_token = 151655},
+    {.model_type = "qwen2_5_vl", TYPES("qwen2_5_vl_vision", "qwen2_5_vl_text"), .is_flat = true, .class_name = "Qwen2_5_VLForConditionalGeneration", QWEN, .projector = "qwen2_5_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_vl", TYPES("qwen3_vl_vision", "qwen3_vl_text"), .class_name = "Qwen3VLForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_vl_moe", TYPES("qwen3_vl_moe_vision", "qwen3_vl_moe_text"), .class_name = "Qwen3VLMoeForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 151655},
+    {.model_type = "qwen3_5", TYPES("qwen3_5_vision", "qwen3_5_text"), .class_name = "Qwen3_5ForConditionalGeneration", QWEN, .projector = "qwen3_vl_merger", .default_token = 248056},
+    {.model_type = "gemma3", TYPES("siglip_vision_model", "gemma3_text"), .class_name = "Gemma3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(gemma3_settings), .table = &gemma3_table,
      .projector = "gemma3_projector", .mask = "image_bidir", .token = "image_token_id|image_token_index", .default_token = 262144, .has_final_norm = true, .is_tied = true},
-    {.model_type = "gemma4", .class_name = "Gemma4ForConditionalGeneration", VISION, NAMES(gemma4_names), SETTINGS(gemma4_settings), .table = &gemma4_table,
+    {.model_type = "gemma4", TYPES("gemma4_vision", "gemma4_text"), .has_cap = true, .class_name = "Gemma4ForConditionalGeneration", VISION, NAMES(gemma4_names), SETTINGS(gemma4_settings), .table = &gemma4_table,
      .projector = "gemma4_projector", .mask = "image_window", .mask_key = "use_bidirectional_attention", .token = "image_token_id", .default_token = 258880, .has_final_norm = true, .is_tied = true},
-    {.model_type = "internvl", .class_name = "InternVLForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(internvl_settings), .table = &internvl_table,
+    {.model_type = "internvl", TYPES("internvl_vision", "qwen2"), .class_name = "InternVLForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(internvl_settings), .table = &internvl_table,
      .projector = "internvl_projector", .token = "image_token_id", .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .is_tied = true},
     {.model_type = "internvl_chat", .class_name = "InternVLChatModel", .encoder_key = "vision_config", .text_key = "llm_config", .branch = "vision",
      NAMES(internvl_chat_names), SETTINGS(internvl_settings), .table = &internvl_chat_table, .projector = "internvl_projector", .token = "image_token_id|img_context_token_id",
      .default_token = 151667, .feature_layer = -1, .drops_class = true, .has_bias = true, .must_say = "ps_version"},
-    {.model_type = "mistral3", .class_name = "Mistral3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(mistral3_settings), .table = &mistral3_table,
+    {.model_type = "mistral3", TYPES("pixtral", "mistral"), .class_name = "Mistral3ForConditionalGeneration", VISION, NAMES(llava_names), SETTINGS(mistral3_settings), .table = &mistral3_table,
      .projector = "mistral3_projector", .token = "image_token_id|image_token_index", .default_token = 10, .feature_layer = -1, .is_tied = true},
-    {.model_type = "smolvlm", .class_name = "SmolVLMForConditionalGeneration", VISION, NAMES(smolvlm_names), SETTINGS(smolvlm_settings), .table = &smolvlm_table,
+    {.model_type = "smolvlm", TYPES("smolvlm_vision", "llama"), .class_name = "SmolVLMForConditionalGeneration", VISION, NAMES(smolvlm_names), SETTINGS(smolvlm_settings), .table = &smolvlm_table,
      .projector = "smolvlm_connector", .token = "image_token_id", .default_token = 128257, .has_final_norm = true},
-    {.model_type = "qwen2_audio", .class_name = "Qwen2AudioForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
+    {.model_type = "idefics3", TYPES("idefics3_vision", "llama"), .class_name = "Idefics3ForConditionalGeneration", VISION, NAMES(smolvlm_names), SETTINGS(smolvlm_settings), .table = &smolvlm_table,
+     .projector = "smolvlm_connector", .token = "image_token_id", .default_token = 128257, .has_final_norm = true},
+    {.model_type = "qwen2_audio", TYPES("qwen2_audio_encoder", "qwen2"), .class_name = "Qwen2AudioForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
      .projector = "linear", .token = "audio_token_id|audio_token_index", .default_token = 151646, .has_final_norm = true, .has_bias = true},
-    {.model_type = "voxtral", .class_name = "VoxtralForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
+    {.model_type = "voxtral", TYPES("voxtral_encoder", "llama"), .text_unsaid = voxtral_text, .class_name = "VoxtralForConditionalGeneration", AUDIO, NAMES(audio_names), .table = &audio_table,
      .projector = "voxtral_projector", .token = "audio_token_id|audio_token_index", .default_token = 24, .has_final_norm = true},
     /* towers that are saved with their projector */
     {.model_type = "qwen2_vl_vision", .class_name = "Qwen2VisionTransformerPretrainedModel", .encoder_key = "", .branch = "vision", NAMES(qwen_tower_names),

@@ -11,6 +11,7 @@ static const struct {
     {"gelu",              CS_ARCH_GELU      },
     {"gelu_pytorch_tanh", CS_ARCH_GELU_TANH },
     {"gelu_new",          CS_ARCH_GELU_TANH },
+    {"gelu_fast",         CS_ARCH_GELU_TANH },
     {"quick_gelu",        CS_ARCH_QUICK_GELU},
     {"silu",              CS_ARCH_SILU      },
     {"swish",             CS_ARCH_SILU      },

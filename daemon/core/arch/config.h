@@ -30,7 +30,7 @@ struct cs_config_key {
     size_t other;
 };
 
-#define CS_ACT_WORDS "gelu|gelu_pytorch_tanh|gelu_new|quick_gelu|silu|swish|relu"
+#define CS_ACT_WORDS "gelu|gelu_pytorch_tanh|gelu_new|gelu_fast|quick_gelu|silu|swish|relu"
 enum cs_arch_act cs_act_named(const char *word); /* one of CS_ACT_WORDS */
 const char *cs_act_word(enum cs_arch_act act);   /* "gelu"; "none" for none */
 

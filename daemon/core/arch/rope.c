@@ -12,6 +12,7 @@
 #include "core/arch/families.h"
 
 #define ORIGINAL "original_max_position_embeddings"
+#define GROWTH   "llama_4_scaling_beta"
 
 /* which keys beside rope_type and rope_theta each type reads */
 static const struct rope_type {
@@ -22,6 +23,7 @@ static const struct rope_type {
     {"default",      CS_ROPE_DEFAULT,      ""                                                             },
     {"mrope",        CS_ROPE_DEFAULT,      ""                                                             },
     {"linear",       CS_ROPE_LINEAR,       "factor"                                                       },
+    {"dynamic",      CS_ROPE_DYNAMIC,      "factor"                                                       },
     {"llama3",       CS_ROPE_LLAMA3,       "factor|low_freq_factor|high_freq_factor|" ORIGINAL            },
     {"yarn",         CS_ROPE_YARN,
      "factor|" ORIGINAL "|attention_factor|beta_fast|beta_slow|mscale|mscale_all_dim|truncate"            },
@@ -67,7 +69,7 @@ static enum cs_status find_type(struct reader *r)
     const bool is_old = strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0;
     r->type = type_named(name);
     if (r->type == NULL)
-        return refuse(r, name, ": it depends on how much is computed at a time");
+        return refuse(r, name, "");
     if (r->rules->is_longrope && is_old) /* Phi's first names */
         r->type = type_named("longrope");
     else if (strcmp(name, "su") == 0)
@@ -109,7 +111,9 @@ static void say_unread(const struct reader *r)
     char path[512];
     for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
         const json_t *value = cs_doc_get(r->rope, keys[i], NULL);
-        if (value == NULL || cs_doc_is_word(r->type->reads, keys[i]))
+        const bool is_of_growth =
+            strcmp(keys[i], ORIGINAL) == 0 && cs_doc_get(r->rope, GROWTH, NULL) != NULL;
+        if (value == NULL || is_of_growth || cs_doc_is_word(r->type->reads, keys[i]))
             continue;
         snprintf(path, sizeof path, "%s%s%s.%s", r->config->where,
                  r->config->where[0] != '\0' ? "." : "", r->name, keys[i]);
@@ -226,6 +230,31 @@ static enum cs_status read_longrope(const struct reader *r, struct cs_rope *out)
     return read_divisors(r, "long_factor", out->dims / 2, &out->long_divisor);
 }
 
+/* Up to the length of the model as it is, longer documents by their own length. */
+static enum cs_status read_dynamic(const struct reader *r, struct cs_rope *out)
+{
+    if (r->rules->axes != CS_ROPE_LINE)
+        return refuse(r, r->type->name, " in a model whose positions are three numbers");
+    if (out->dims < 4)
+        return refuse(r, r->type->name, " for heads of less than 4 elements");
+    out->original_positions = r->max_positions;
+    return need(r, "factor", &out->factor);
+}
+
+/* Of queries, by their position; of any type, and of the length that stands in the object. */
+static enum cs_status read_growth(const struct reader *r, struct cs_rope *out)
+{
+    char at[512];
+    const json_t *inside = cs_doc_get(r->rope, ORIGINAL, NULL);
+    out->query_growth = number_or(r, GROWTH, 0);
+    if (out->query_growth > 0 && out->original_positions == 0)
+        out->original_positions = (int32_t)json_integer_value(inside);
+    if (out->query_growth > 0 && out->original_positions == 0)
+        return cs_fail(r->err, CS_INVALID, "%s%s." ORIGINAL " is missing: " GROWTH " needs it",
+                       cs_model_at(r->config, at), r->name);
+    return CS_OK;
+}
+
 /* How much of a head turns: all of it, but where the class reads otherwise. */
 static enum cs_status read_part(const struct reader *r, int32_t head_dim, struct cs_rope *out)
 {
@@ -331,8 +360,7 @@ enum cs_status cs_rope_read(const struct cs_config_source *config,
         CS_TRY(read_yarn(&r, out));
     if (out->kind == CS_ROPE_LONGROPE)
         CS_TRY(read_longrope(&r, out));
-    out->query_growth = rules->unsaid.query_growth > 0 && out->original_positions > 0
-                            ? number_or(&r, "llama_4_scaling_beta", 0)
-                            : 0;
-    return CS_OK;
+    if (out->kind == CS_ROPE_DYNAMIC)
+        CS_TRY(read_dynamic(&r, out));
+    return rules->unsaid.query_growth > 0 ? read_growth(&r, out) : CS_OK;
 }

@@ -4,7 +4,7 @@
  * below original / high stay, between them the two are mixed linearly in original / wavelength.
  * YaRN: the same in the number of the pair, between those that turn high and low times over the
  * original length. LongRoPE: a divisor for every pair, another one for documents that are longer than
- * the original length. Proportional: pairs from a share on do not turn. */
+ * the original length. Dynamic: the same with a base that grows with the length. Proportional: pairs from a share on do not turn. */
 #include <math.h>
 #include <string.h>
 
@@ -61,6 +61,7 @@ static double inv_freq_of(const struct cs_rope *rope, int i, const float *diviso
         return i < (int)(rope->share * rope->dims / 2) ? freq / rope->factor : 0;
     case CS_ROPE_NONE:
     case CS_ROPE_DEFAULT:
+    case CS_ROPE_DYNAMIC:
         break;
     }
     return freq;
@@ -86,12 +87,23 @@ void cs_rope_inv_freq(const struct cs_rope *rope, float *inv_freq)
             (float)(is_grid ? grid_freq_of(rope, i) : inv_freq_of(rope, i, rope->divisor));
 }
 
-bool cs_rope_inv_freq_long(const struct cs_rope *rope, float *inv_freq)
+/* another base: the lowest frequency becomes that of a scale by the factor times the length */
+static double dynamic_theta(const struct cs_rope *rope, int32_t n_rows)
 {
-    if (rope->kind != CS_ROPE_LONGROPE)
+    const double share = (double)n_rows / rope->original_positions;
+    return rope->theta *
+           pow(rope->factor * share - (rope->factor - 1), (double)rope->dims / (rope->dims - 2));
+}
+
+bool cs_rope_inv_freq_long(const struct cs_rope *rope, int32_t n_rows, float *inv_freq)
+{
+    struct cs_rope grown = *rope;
+    if (rope->kind != CS_ROPE_LONGROPE && rope->kind != CS_ROPE_DYNAMIC)
         return false;
+    if (rope->kind == CS_ROPE_DYNAMIC)
+        grown.theta = dynamic_theta(rope, n_rows);
     for (int i = 0; i < rope->dims / 2; i++)
-        inv_freq[i] = (float)inv_freq_of(rope, i, rope->long_divisor);
+        inv_freq[i] = (float)inv_freq_of(&grown, i, rope->long_divisor);
     return true;
 }
 

@@ -38,9 +38,9 @@ enum cs_mask_kind {
     CS_MASK_PREFIX,      /* the first prefix tokens of the document are full, the rest causal */
     CS_MASK_ITEM,        /* as CORNSTARCH, but a span is full inside its item only */
     CS_MASK_MODALITY_BIDIR,     /* causal, but spans of equal words see each other both ways */
-    CS_MASK_IMAGE_BIDIR_WINDOW, /* WINDOW, but tokens of one item see all of each other (Gemma 3) */
+    CS_MASK_IMAGE_BIDIR_WINDOW, /* WINDOW, but tokens of one item see all of each other */
     CS_MASK_IMAGE_WINDOW, /* WINDOW over IMAGE_BIDIR: of its item a token sees what is behind it, and
-                           * back as far as the window (Gemma 4) */
+                           * back as far as the window (Gemma 3 and 4) */
     CS_MASK_KINDS
 };
 

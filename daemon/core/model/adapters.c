@@ -18,6 +18,11 @@ static bool is_target(enum cs_param_role role)
     case CS_PARAM_GATE_W:
     case CS_PARAM_UP_W:
     case CS_PARAM_DOWN_W:
+    case CS_PARAM_MIX_QKV_W:
+    case CS_PARAM_MIX_Z_W:
+    case CS_PARAM_MIX_B_W:
+    case CS_PARAM_MIX_A_W:
+    case CS_PARAM_MIX_OUT_W:
         return true;
     default:
         return false;
@@ -42,17 +47,24 @@ static bool matches_word(const char *word, const char *name)
     return all > len && name[all - len - 1] == '.' && strcmp(name + all - len, word) == 0;
 }
 
+/* the next of the targets, NULL: there is none; *at: behind it */
+static const char *next_word(const char **at, char word[256])
+{
+    const size_t len = strcspn(*at, "|");
+    if (**at == '\0')
+        return NULL;
+    snprintf(word, 256, "%.*s", (int)len, *at);
+    *at += len + ((*at)[len] == '|');
+    return word;
+}
+
 static bool matches(const char *targets, const char *tensor)
 {
     char name[512], word[256];
     snprintf(name, sizeof name, "%.*s", (int)layer_name(tensor), tensor);
-    for (const char *at = targets; *at != '\0';) {
-        const size_t len = strcspn(at, "|");
-        snprintf(word, sizeof word, "%.*s", (int)len, at);
+    for (const char *at = targets; next_word(&at, word) != NULL;)
         if (matches_word(word, name))
             return true;
-        at += len + (at[len] == '|');
-    }
     return false;
 }
 
@@ -85,6 +97,24 @@ static const char *near_target(const struct cs_graph *graph, const struct cs_spe
     return near != NULL ? near : n > 0 ? names[0] : NULL;
 }
 
+/* Layers that a directory has adapters of, every one of which must be used. */
+static enum cs_status check_saved(const struct cs_graph *graph, const struct cs_spec_adapter *row,
+                                  int32_t number, struct cs_err *err)
+{
+    char word[256];
+    for (const char *at = row->targets; next_word(&at, word) != NULL;) {
+        bool is_used = *row->dir == '\0';
+        for (int32_t k = 0; !is_used && k < graph->n_adapters; k++)
+            is_used = matches(word, graph->params[graph->adapters[k].param].tensor);
+        if (!is_used)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "model.adapters[%d]: %s has an adapter of %s, which is no matrix of a "
+                           "block of %s that can have one",
+                           number, row->dir, word, row->module);
+    }
+    return CS_OK;
+}
+
 static bool has_module(const struct cs_graph *graph, const char *name)
 {
     for (int32_t m = 0; m < graph->n_modules; m++)
@@ -111,6 +141,7 @@ enum cs_status cs_graph_check_adapters(const struct cs_graph *graph, const struc
                 "model.adapters[%d].targets \"%s\" matches no matrix of a block of %s that "
                 "a later entry does not match; its matrices are like \"%s\"",
                 i, row->targets, row->module, near != NULL ? near : "(none)");
+        CS_TRY(check_saved(graph, row, i, err));
     }
     for (int32_t k = 0; k < graph->n_adapters; k++) {
         const struct cs_param *param = &graph->params[graph->adapters[k].param];

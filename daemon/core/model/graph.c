@@ -51,12 +51,9 @@ static bool join_window(struct cs_mask_rule job, struct cs_mask_rule *own)
 {
     if (job.kind == CS_MASK_CAUSAL)
         return true;
-    if (job.kind == CS_MASK_IMAGE_BIDIR)
-        own->kind = CS_MASK_IMAGE_BIDIR_WINDOW;
-    else if (job.kind == CS_MASK_IMAGE_WINDOW && job.window == 0)
-        own->kind = CS_MASK_IMAGE_WINDOW;
-    else
+    if (job.kind != CS_MASK_IMAGE_BIDIR && (job.kind != CS_MASK_IMAGE_WINDOW || job.window != 0))
         return false;
+    own->kind = CS_MASK_IMAGE_WINDOW;
     return true;
 }
 

@@ -123,9 +123,9 @@ struct cs_graph {
  * train together. With a tied head the rule that decides llm.embed also decides the head's
  * weight; llm.head then decides only the norm in it.
  * The mask that a job names takes the place of the causal rule in every kind of attention that has
- * it. With windows of the model's own it is joined where that means something: image_bidir (pictures
- * see all of themselves, Gemma 3), image_window (as far as the window: Gemma 4; layers without a window
- * stay causal).
+ * it. With windows of the model's own it is joined where that means something: in layers with one
+ * pictures see themselves as far as the window; in the others all of themselves (image_bidir, Gemma 3)
+ * or what is before (image_window, Gemma 4).
  * Errors (CS_INVALID, CS_UNSUPPORTED from configs): a rule that matches nothing (with the nearest
  * path), a config of the wrong kind, a feature layer the encoder has not. Everything frozen is
  * refused unless allow_frozen (plans, evaluation). */

@@ -70,7 +70,9 @@ static enum cs_status review_config(const struct review *r, enum cs_module_kind 
     CS_TRY(read_document(r, "config.json", path, &root));
     if (root == NULL)
         return cs_fail(r->err, CS_NOT_FOUND, "%s holds no config.json", r->dir);
-    enum cs_status status = review_part(r, path, root, kind, arch);
+    enum cs_status status = cs_composite_complete(root)
+                                ? review_part(r, path, root, kind, arch)
+                                : cs_fail(r->err, CS_NO_MEMORY, "no memory for %s", path);
     if (status == CS_OK)
         review_tie(r, path, kind);
     json_decref(root);

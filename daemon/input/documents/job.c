@@ -35,7 +35,7 @@ static enum cs_status saved_token(const char *dir, int64_t *id, struct cs_err *e
     CS_TRY(cs_path(path, err, "%s/config.json", dir));
     CS_TRY(cs_fs_read_json(path, &root, err));
     enum cs_status status = CS_OK;
-    if (cs_composite_is(root)) {
+    if (cs_composite_complete(root) && cs_composite_is(root)) {
         status = cs_composite_read(&(struct cs_config_source){path, "", root, NULL}, true,
                                    &composite, err);
         *id = status == CS_OK ? composite.image_token : -1;

@@ -38,7 +38,8 @@ enum cs_status cs_hfdir_read_document(const char *dir, json_t **root, struct cs_
     CS_TRY(cs_path(path, err, "%s/config.json", dir));
     enum cs_status status = cs_fs_read_json(path, root, err);
     if (status == CS_OK)
-        return CS_OK;
+        return cs_composite_complete(*root) ? CS_OK
+                                            : cs_fail(err, CS_NO_MEMORY, "no memory for %s", path);
     if (status == CS_NOT_FOUND)
         list_models(dir, &models);
     if (models.len > 0)
@@ -129,6 +130,8 @@ enum cs_status cs_hfdir_pick_config(struct cs_hfdir *dir, struct cs_err *err)
     key = place(dir);
     if (*dir->part && dir->kind == CS_MODULE_PROJECTOR)
         dir->config = cs_composite_projector(&dir->composite, dir->root);
+    else if (*dir->part && dir->kind == CS_MODULE_LLM)
+        dir->config = cs_composite_text(dir->composite.family, json_object_get(dir->root, key));
     else
         dir->config = json_incref(*key ? json_object_get(dir->root, key) : dir->root);
     if (!json_is_object(dir->config))

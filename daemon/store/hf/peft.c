@@ -45,6 +45,19 @@ static const struct cs_doc_key keys[] = {
 /* clang-format on */
 static const struct cs_doc_table table = CS_DOC_TABLE(keys, NULL);
 
+/* An empty list names nothing, as null does. */
+static void drop_empty_lists(json_t *config)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(config, next, key, value)
+    {
+        if (json_is_array(value) && json_array_size(value) == 0)
+            json_object_del(config, key);
+    }
+}
+
 static enum cs_status open_files(struct cs_peft *p, const char *dir, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
@@ -52,6 +65,7 @@ static enum cs_status open_files(struct cs_peft *p, const char *dir, struct cs_e
     enum cs_status status = cs_fs_read_json(path, &p->config, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "%s is no adapter directory of PEFT's", dir);
+    drop_empty_lists(p->config);
     CS_TRY(cs_doc_review(
         &(struct cs_doc){.name = path, .where = "", .json = p->config, .table = &table}, NULL,
         err));
@@ -177,20 +191,41 @@ static void add_target(json_t *row, const char *layer)
                         json_sprintf("%s%s%s", before, *before != '\0' ? "|" : "", layer));
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t len = strlen(name), n = strlen(end);
+    return len > n && strcmp(name + len - n, end) == 0;
+}
+
+/* The file holds pairs of matrices of linear layers, and nothing beside. */
+static enum cs_status check_tensors(const struct cs_peft *peft, struct cs_err *err)
+{
+    for (int i = 0; i < cs_st_count(peft->file); i++) {
+        const struct cs_st_tensor *t = cs_st_at(peft->file, i);
+        const char *name = unwrapped(t);
+        if (name == NULL || t->n_dims != 2 ||
+            (!ends_with(name, ".lora_A.weight") && !ends_with(name, ".lora_B.weight")))
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s: %s is no factor of the adapter of a linear layer: others are not "
+                           "supported",
+                           cs_st_path(peft->file), t->name);
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_peft_rows(const struct cs_peft *peft, const char *module, json_t **out,
                             struct cs_err *err)
 {
     static const char end[] = ".lora_A.weight";
     const enum cs_module_kind kind = strcmp(module, "llm") == 0 ? CS_MODULE_LLM : CS_MODULE_ENCODER;
     const double alpha = json_number_value(json_object_get(peft->config, "lora_alpha"));
+    CS_TRY(check_tensors(peft, err));
     json_t *list = json_array();
     for (int i = 0; i < cs_st_count(peft->file); i++) {
         char own[CS_PEFT_NAME];
         const struct cs_st_tensor *t = cs_st_at(peft->file, i);
         const char *name = unwrapped(t);
-        const size_t len = name != NULL ? strlen(name) : 0;
-        if (len < sizeof end || strcmp(name + len - (sizeof end - 1), end) != 0 || t->n_dims != 2 ||
-            !own_name(NULL, kind, name, own))
+        if (!ends_with(name, end) || !own_name(NULL, kind, name, own))
             continue;
         own[strlen(own) - (sizeof end - 1)] = '\0';
         json_t *row = row_of(list, peft->dir, module, t->dim[0],

@@ -89,7 +89,7 @@ static struct conv conv_of(const struct cs_run *run, const struct cs_layer_model
                      .width = l->arch->width,
                      .n_conv = at->n_conv,
                      .n = at->n,
-                     .act = (enum cs_act)l->arch->act};
+                     .act = (enum cs_act)CS_ARCH_GELU}; /* whatever the blocks have */
     for (int i = 0; i < 2; i++) {
         c.w[i] = cs_weight_part(l, CS_PARAM_PATCH_W, i);
         c.b[i] = cs_weight_part(l, CS_PARAM_PATCH_B, i);

@@ -5,27 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for every role's parts; a role may lack some (one of three matrices that has no bias). */
+static void count_parts(struct cs_layer_model *l, const struct cs_params *params)
+{
+    const struct cs_param *param = &params->graph->params[l->layer->first_param];
+    for (int32_t i = 0; i < l->layer->n_params; i++)
+        if (l->weights[param[i].role].n <= param[i].part)
+            l->weights[param[i].role].n = param[i].part + 1;
+    if (l->layer->kind == CS_LAYER_HEAD && l->weights[CS_PARAM_HEAD_W].n == 0 &&
+        params->tied != NULL)
+        l->weights[CS_PARAM_HEAD_W].n = 1;
+}
+
 /* The tensors of a layer sorted by role and part. */
 static bool bind_params(struct cs_layer_model *l, const struct cs_params *params)
 {
     const struct cs_param *param = &params->graph->params[l->layer->first_param];
     int32_t first[CS_PARAM_ROLE_COUNT + 1] = {0};
-    l->bound = calloc((size_t)l->layer->n_params + 1, sizeof *l->bound);
+    count_parts(l, params);
+    for (int r = 0; r < CS_PARAM_ROLE_COUNT; r++)
+        first[r + 1] = first[r] + l->weights[r].n;
+    l->bound = calloc((size_t)first[CS_PARAM_ROLE_COUNT] + 1, sizeof *l->bound);
     if (l->bound == NULL)
         return false;
-    for (int32_t i = 0; i < l->layer->n_params; i++)
-        l->weights[param[i].role].n++;
-    if (l->layer->kind == CS_LAYER_HEAD && l->weights[CS_PARAM_HEAD_W].n == 0 &&
-        params->tied != NULL)
-        l->weights[CS_PARAM_HEAD_W].n = 1;
-    for (int r = 0; r < CS_PARAM_ROLE_COUNT; r++) {
+    for (int r = 0; r < CS_PARAM_ROLE_COUNT; r++)
         l->weights[r].part = l->bound + first[r];
-        first[r + 1] = first[r] + l->weights[r].n;
-    }
     l->bound[first[CS_PARAM_HEAD_W]] = params->tied; /* unless the layer has weights of its own */
     for (int32_t i = 0; i < l->layer->n_params; i++) {
         const struct cs_shard *t = cs_params_find(params, l->layer->first_param + i);
-        CS_ASSERT(t != NULL && param[i].part < l->weights[param[i].role].n);
+        CS_ASSERT(t != NULL);
         l->bound[first[param[i].role] + param[i].part] = t;
     }
     return true;

@@ -79,23 +79,16 @@ static int32_t rows_of(const struct cs_golden *golden)
     return (int32_t)(n < 64 ? 256 : 4 * n);
 }
 
-/* values of media that are of any size, 0: there are none, or they are of the one size of the tower */
+/* values of media, 0: there are none */
 static int64_t values_of(const struct cs_golden *golden)
 {
-    static const char *const sizes[] = {
-        "in.grid",
-        "in.image_grid_thw",
-        "in.shapes",
-        "in.sizes",
-        "in.image_sizes",
-        "in.image_position_ids",
-        "in.feature_attention_mask",
-    };
-    const struct cs_st_tensor *x = cs_st_find(golden->file, "in.x");
-    for (size_t i = 0; x != NULL && i < CS_ARRAY_LEN(sizes); i++)
-        if (cs_golden_has(golden, sizes[i]))
-            return x->count;
-    return 0;
+    static const char *const names[] = {"in.x", "in.pixel_values_videos"};
+    int64_t n = 0;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        const struct cs_st_tensor *x = cs_st_find(golden->file, names[i]);
+        n += x != NULL ? x->count : 0;
+    }
+    return n;
 }
 
 static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
@@ -191,6 +184,7 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter,
     *out = (struct cs_golden){
         .dir = dir, .layout = layout, .device = device, .arena = cs_arena_new(0)};
     CS_TRY(open_file(out, adapter, err));
+    CS_TRY(cs_golden_check_inputs(out, err));
     CS_TRY(make_document(out, adapter, is_spread, err));
     CS_TRY(plan(out, is_spread, err));
     CS_TRY(make_slot(out, err));

@@ -53,13 +53,15 @@ static bool is_vit(const struct cs_golden *g)
 /* the parameter of a module of the directory that the class calls `name` */
 static const struct cs_param *find_param(const struct cs_golden *g, const char *name)
 {
-    if (is_vit(g))
-        name = vit_name(g, name);
+    const bool has_vit = is_vit(g);
     for (int32_t i = 0; i < g->graph->n_params; i++) {
         const struct cs_param *param = &g->graph->params[i];
-        const struct cs_hfdir *part = g->part[g->graph->modules[param->module].kind];
+        const enum cs_module_kind kind = g->graph->modules[param->module].kind;
         const char *prefix;
-        const char *rest = part != NULL ? cs_hfdir_own_name(part, name, &prefix) : NULL;
+        const char *rest =
+            g->part[kind] != NULL ? cs_hfdir_own_name(g->part[kind], name, &prefix) : NULL;
+        if (rest != NULL && has_vit && kind == CS_MODULE_ENCODER)
+            rest = vit_name(g, rest);
         if (rest != NULL && is_name(param, prefix, rest))
             return param;
     }

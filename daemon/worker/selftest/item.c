@@ -67,6 +67,7 @@ static enum cs_status add_item(struct cs_golden *g, const struct cs_golden_mediu
         .kind = m->order == CS_MEDIUM_FRAMES ? CS_ITEM_SOUND : CS_ITEM_IMAGE,
         .grid = {m->grid[0], m->grid[1], m->grid[2]},
         .rows = cs_front_out_rows(a, m->grid),
+        .time_step = m->time_step,
         .bytes = is_fixed ? a->image_size * a->image_size * a->channels : (int32_t)pixels
     };
     if (cs_slot_add_item(&g->slot, &g->plan->budget, 0, &shape, NULL) != NULL)

@@ -3,21 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/selftest/parts.h"
-
-/* How many items in.x holds, and what is before each: by whatever says their sizes. */
-struct media {
-    const struct cs_st_tensor *x;
-    const float *values;
-    int64_t n,
-        *sizes; /* sizes: (n, 2 or 3) of grids or pictures, NULL: all are of the whole tensor */
-    int n_sizes;
-    bool is_grid;
-    int64_t *frames; /* (n) of sounds, NULL: all */
-};
+#include "worker/selftest/media.h"
 
 /* Grids from the place of every patch (items, patches, 2), x before y, -1: there is none. */
-static enum cs_status grids_of_places(struct cs_golden *g, struct media *m, struct cs_err *err)
+static enum cs_status grids_of_places(struct cs_golden *g, struct cs_golden_media *m,
+                                      struct cs_err *err)
 {
     int64_t *place, count;
     CS_TRY(cs_golden_ints(g, "in.image_position_ids", &place, &count, err));
@@ -35,7 +25,8 @@ static enum cs_status grids_of_places(struct cs_golden *g, struct media *m, stru
 }
 
 /* Frames that are heard: the others are silence behind them. */
-static enum cs_status frames_of_mask(struct cs_golden *g, struct media *m, struct cs_err *err)
+static enum cs_status frames_of_mask(struct cs_golden *g, struct cs_golden_media *m,
+                                     struct cs_err *err)
 {
     int64_t *is_heard, count;
     if (!cs_golden_has(g, "in.feature_attention_mask"))
@@ -47,8 +38,8 @@ static enum cs_status frames_of_mask(struct cs_golden *g, struct media *m, struc
     return CS_OK;
 }
 
-static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, struct media *m,
-                                 struct cs_err *err)
+static enum cs_status open_pictures(struct cs_golden *g, const struct cs_arch *a,
+                                    struct cs_golden_media *m, struct cs_err *err)
 {
     static const struct {
         const char *name;
@@ -65,6 +56,11 @@ static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, s
     float *values;
     int64_t count = 0;
     m->x = cs_st_find(g->file, "in.x");
+    if (m->x == NULL)
+        return CS_OK;
+    if (m->x->n_dims < 2)
+        return cs_fail(err, CS_UNSUPPORTED, "%s: in.x of %d dimensions is not known",
+                       cs_st_path(g->file), m->x->n_dims);
     CS_TRY(cs_golden_floats(g, "in.x", &values, NULL, err));
     m->values = values;
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
@@ -89,8 +85,8 @@ static enum cs_status open_media(struct cs_golden *g, const struct cs_arch *a, s
 }
 
 /* Item i; *at: values before it, where items lie one behind the other. */
-static struct cs_golden_medium medium_of(const struct media *m, const struct cs_arch *a, int64_t i,
-                                         int64_t *at)
+static struct cs_golden_medium medium_of(const struct cs_golden_media *m, const struct cs_arch *a,
+                                         int64_t i, int64_t *at)
 {
     const struct cs_st_tensor *x = m->x;
     const int64_t last = x->dim[x->n_dims - 1], before = x->dim[x->n_dims - 2];
@@ -122,7 +118,7 @@ static struct cs_golden_medium medium_of(const struct media *m, const struct cs_
 }
 
 /* in.x holds as much as whatever says the sizes of the items speaks of */
-static enum cs_status check_item(const struct cs_golden *g, const struct media *m,
+static enum cs_status check_item(const struct cs_golden *g, const struct cs_golden_media *m,
                                  const struct cs_golden_medium *one, const struct cs_arch *a,
                                  int64_t i, struct cs_err *err)
 {
@@ -142,68 +138,77 @@ static enum cs_status check_item(const struct cs_golden *g, const struct media *
         n = one->plane * a->channels;
     if (is_inside && one->values - m->values + n <= x->count)
         return CS_OK;
-    return cs_fail(
-        err, CS_CORRUPT,
-        "%s: item %lld with a grid of %d x %d x %d does not fit into in.x of %lld values",
-        cs_st_path(g->file), (long long)i, one->grid[0], one->grid[1], one->grid[2],
-        (long long)x->count);
+    return cs_fail(err, CS_CORRUPT,
+                   "%s: item %lld with a grid of %d x %d x %d does not fit into %s of %lld values",
+                   cs_st_path(g->file), (long long)i, one->grid[0], one->grid[1], one->grid[2],
+                   x->name, (long long)x->count);
 }
 
-static enum cs_status add_media(struct cs_golden *g, const struct cs_arch *a, struct cs_err *err)
+/* Videos lie patch by patch, as the pictures of the families that have them. */
+static enum cs_status open_videos(struct cs_golden *g, struct cs_golden_media *m,
+                                  struct cs_err *err)
 {
-    struct media m = {.n = 0};
-    int64_t at = 0;
-    CS_TRY(open_media(g, a, &m, err));
-    float *out = g->patches[0];
-    g->patch_at = CS_NEW_ARRAY(g->arena, int64_t, m.n + 1);
-    for (int64_t i = 0; i < m.n; i++) {
-        g->patch_at[i] = out - g->patches[0];
-        const struct cs_golden_medium one = medium_of(&m, a, i, &at);
-        CS_TRY(check_item(g, &m, &one, a, i, err));
-        CS_TRY(cs_golden_add_item(g, &one, a, &out, err));
+    float *values;
+    int64_t count;
+    m->x = cs_st_find(g->file, "in.pixel_values_videos");
+    if (m->x == NULL)
+        return CS_OK;
+    if (m->x->n_dims != 2 || !cs_golden_has(g, "in.video_grid_thw"))
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s: in.pixel_values_videos is not of patches with in.video_grid_thw beside "
+                       "it: other videos are not supported",
+                       cs_st_path(g->file));
+    CS_TRY(cs_golden_floats(g, "in.pixel_values_videos", &values, NULL, err));
+    CS_TRY(cs_golden_ints(g, "in.video_grid_thw", &m->sizes, &count, err));
+    m->values = values;
+    m->n_sizes = 3;
+    m->n = count / 3;
+    m->is_grid = true;
+    return CS_OK;
+}
+
+/* Room that a sample does not need, which its class leaves out. */
+static bool is_empty(const struct cs_golden_media *m, const struct cs_golden_medium *one)
+{
+    const int64_t n = one->plane * m->channels;
+    bool is_zero = m->x->n_dims == 5 && one->order == CS_MEDIUM_PICTURE;
+    for (int64_t i = 0; is_zero && i < n; i++)
+        is_zero = !(one->values[i] < 0) && !(one->values[i] > 0);
+    return is_zero;
+}
+
+enum cs_status cs_golden_next_medium(struct cs_golden *g, const struct cs_arch *a,
+                                     struct cs_golden_media *m, int32_t time_step, int32_t *rows,
+                                     struct cs_err *err)
+{
+    *rows = 0;
+    while (m->next < m->n && *rows == 0) {
+        const int64_t i = m->next++;
+        struct cs_golden_medium one = medium_of(m, a, i, &m->at);
+        CS_TRY(check_item(g, m, &one, a, i, err));
+        if (is_empty(m, &one))
+            continue;
+        one.time_step = time_step;
+        *rows = cs_front_out_rows(a, one.grid);
+        g->patch_at[g->slot.head->n_items[0]] = g->patch_end - g->patches[0];
+        CS_TRY(cs_golden_add_item(g, &one, a, &g->patch_end, err));
     }
     return CS_OK;
 }
 
-/* The rows of the placeholders, in the order of the items. */
-static enum cs_status place_rows(struct cs_golden *g, int64_t token, struct cs_err *err)
+enum cs_status cs_golden_open_media(struct cs_golden *g, const struct cs_arch *a,
+                                    struct cs_golden_media m[2], struct cs_err *err)
 {
-    const struct cs_slot_head *head = g->slot.head;
-    const int32_t most = g->sources != NULL ? g->n_sources : head->n_rows[0];
-    int32_t n = 0;
-    for (int32_t row = 0; row < head->n_tokens; row++) {
-        if (g->slot.ids[row] != token)
-            continue;
-        if (n < most && g->sources != NULL)
-            cs_slot_add_fill(&g->slot, 0, row, g->sources[n]);
-        else if (n < most)
-            g->slot.rows[0][n] = row;
-        n++;
+    CS_TRY(open_pictures(g, a, &m[0], err));
+    CS_TRY(open_videos(g, &m[1], err));
+    int64_t values = 1;
+    for (int k = 0; k < 2; k++) {
+        m[k].channels = a->channels;
+        values += m[k].x != NULL ? m[k].x->count : 0;
     }
-    if (n == most)
-        return CS_OK;
-    return cs_fail(err, CS_CORRUPT, "%s: %d placeholders for %d rows of the tower",
-                   cs_st_path(g->file), n, most);
-}
-
-enum cs_status cs_golden_add_media(struct cs_golden *g, struct cs_err *err)
-{
-    const struct cs_module *encoder = cs_graph_encoder(g->graph, 0);
-    const struct cs_st_tensor *x = cs_st_find(g->file, "in.x");
-    if (x == NULL)
-        return CS_OK;
-    if (encoder == NULL || x->n_dims < 2)
-        return cs_fail(err, CS_UNSUPPORTED, "%s: in.x of %d dimensions is not known",
-                       cs_st_path(g->file), x->n_dims);
-    g->patches[0] = malloc(((size_t)x->count + 1) * sizeof(float));
-    if (g->patches[0] == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the media of the golden");
-    const struct cs_hfdir *part = g->part[CS_MODULE_ENCODER];
-    if (part != NULL && cs_golden_has_mosaics(cs_hfdir_root_config(part)))
-        CS_TRY(cs_golden_add_mosaics(g, &encoder->arch, err));
-    else
-        CS_TRY(add_media(g, &encoder->arch, err));
-    const struct cs_composite *root = part != NULL ? cs_hfdir_composite(part) : NULL;
-    return root != NULL && cs_golden_has(g, "in.ids") ? place_rows(g, root->image_token, err)
-                                                      : CS_OK;
+    g->patches[0] = g->patch_end = malloc((size_t)values * sizeof(float));
+    g->patch_at = CS_NEW_ARRAY(g->arena, int64_t, m[0].n + m[1].n + 1);
+    return g->patches[0] != NULL
+               ? CS_OK
+               : cs_fail(err, CS_NO_MEMORY, "no memory for the media of the golden");
 }

@@ -144,7 +144,7 @@ enum cs_status cs_golden_add_mosaics(struct cs_golden *g, const struct cs_arch *
                         .arch = a,
                         .most_tiles = tiles_of(root),
                         .x = cs_st_find(g->file, "in.x"),
-                        .out = g->patches[0],
+                        .out = g->patch_end,
                         .room = g->plan->budget.seq_tokens,
                         .tile_values = (int64_t)a->image_size * a->image_size * a->channels};
     int64_t *sizes, count;

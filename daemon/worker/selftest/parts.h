@@ -27,6 +27,7 @@ struct cs_golden {
     struct cs_slot slot; /* the whole batch */
     struct cs_manifest *manifest;
     float *patches[CS_MAX_ENCODERS]; /* rows in the order of the encoder, NULL: none */
+    float *patch_end;                /* of those of the first encoder */
     int64_t *patch_at;     /* (items of the first encoder) their first values in patches */
     struct cs_slot *slots; /* (manifest->n_slots) of a step, and their patches */
     const float *(*slot_patches)[CS_MAX_ENCODERS];
@@ -83,6 +84,7 @@ struct cs_golden_medium {
     const float *values;
     int32_t grid[3], width; /* width: pixels of a line, where it is a picture */
     int64_t plane;          /* pixels of a channel */
+    int32_t time_step;      /* of a video (core/data/slot.h) */
 
     enum { CS_MEDIUM_PICTURE, CS_MEDIUM_READING, CS_MEDIUM_GROUPS, CS_MEDIUM_FRAMES } order;
 };
@@ -98,7 +100,11 @@ bool cs_golden_has_mosaics(const json_t *root);
 enum cs_status cs_golden_add_mosaics(struct cs_golden *g, const struct cs_arch *encoder,
                                      struct cs_err *err) CS_NODISCARD;
 
-/* ---- media.c: what the tower is given, as items of the slot and rows of patches ---- */
+/* ---- inputs.c: CS_UNSUPPORTED names an input that nothing reads, or a mask that hides more ---- */
+enum cs_status cs_golden_check_inputs(const struct cs_golden *golden,
+                                      struct cs_err *err) CS_NODISCARD;
+
+/* ---- turn.c: what the tower is given, as items of the slot and rows of patches ---- */
 enum cs_status cs_golden_add_media(struct cs_golden *golden, struct cs_err *err) CS_NODISCARD;
 
 /* ---- probe.c: one document that the seed decides, as the slot of a job ---- */

@@ -91,6 +91,44 @@ enum cs_status cs_golden_fill(struct cs_golden *g, struct cs_err *err)
     return cs_golden_cut(g, err);
 }
 
+/* The loss that the golden's own logits have. */
+static enum cs_status own_loss(struct cs_golden *g, double *out, struct cs_err *err)
+{
+    const struct cs_input *in = &g->trainer->inputs[0];
+    const int64_t vocab = cs_graph_llm(g->graph)->arch.vocab;
+    float *logits;
+    double sum = 0;
+    CS_TRY(cs_golden_floats(g, "out.logits", &logits, NULL, err));
+    for (int64_t r = 0; r < in->n_labels; r++) {
+        const int32_t row = in->label_rows[r];
+        const float *z = logits + row * vocab;
+        double total = 0;
+        for (int64_t v = 0; v < vocab; v++)
+            total += exp((double)z[v]);
+        sum += log(total) - (double)z[g->slot.labels[row]];
+    }
+    *out = in->n_labels > 0 ? sum / in->n_labels : 0;
+    return CS_OK;
+}
+
+/* Classes add the loss of the experts' balance to that of the text, over all layers together. */
+static enum cs_status check_balance(struct cs_golden *g, struct cs_err *err)
+{
+    float *said;
+    double own;
+    if (!(cs_graph_llm(g->graph)->arch.experts.balance > 0))
+        return CS_OK;
+    CS_TRY(cs_golden_floats(g, "out.loss", &said, NULL, err));
+    CS_TRY(own_loss(g, &own, err));
+    if (fabs((double)said[0] - own) <= 1e-4 * (1 + fabs(own)))
+        return CS_OK;
+    return cs_fail(err, CS_UNSUPPORTED,
+                   "%s: out.loss holds the loss of the experts' balance (output_router_logits is "
+                   "true), which jobs train in every layer by itself and do not report: make the "
+                   "golden with output_router_logits false",
+                   cs_st_path(g->file));
+}
+
 enum cs_status cs_golden_check_text(struct cs_golden *g, struct cs_selftest *out,
                                     struct cs_err *err)
 {
@@ -98,6 +136,7 @@ enum cs_status cs_golden_check_text(struct cs_golden *g, struct cs_selftest *out
     struct cs_outcome outcome;
     CS_TRY(cs_golden_fill(g, err));
     CS_TRY(cs_golden_forward(g, &logits, err));
+    CS_TRY(check_balance(g, err));
     CS_TRY(check_logits(g, logits, out, err));
     cs_outcome_new(g, &outcome);
     CS_TRY(cs_outcome_train(&outcome, g, g->trainer, err));

@@ -4,12 +4,15 @@
  * must not be waited for. */
 #include "worker/slot/place.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "store/safetensors.h"
 #include "worker/slot/masks.h"
 #include "worker/slot/pad.h"
 #include "worker/slot/split.h"
+
+enum { MAX_HALF = 512 }; /* of a head */
 
 /* n of the host's rows, zeros up to `rows`, room for `most` */
 static const void *put_rows(struct cs_slot_block *b, const void *host, size_t row_bytes, int32_t n,
@@ -51,20 +54,40 @@ static void gather_row(const struct branch_rows *rows, const struct cs_slot_rope
         *out++ = table[(size_t)rows->pos[r->axis[e]][i] * half + e];
 }
 
+/* A row of a document whose frequencies no table has, which has one position. */
+static void grow_row(const struct branch_rows *rows, const struct cs_slot_rope *r,
+                     const float *inv_freq, int32_t i, bool is_sine, float *out)
+{
+    const int32_t pos = rows->pos[0][i];
+    const double scale = r->is_query ? cs_rope_query_scale(r->rope, pos) : 1;
+    for (int32_t e = 0; e < r->half; e++) {
+        const float angle = (float)pos * inv_freq[e];
+        out[e] = (float)((is_sine ? sin((double)angle) : cos((double)angle)) * scale);
+    }
+}
+
 /* Documents beyond the original length turn by other frequencies, as each by itself would. */
 static void gather(const struct branch_rows *rows, const struct cs_slot_rope *r, int32_t plane,
                    const float *table, const float *long_table, float *out)
 {
     const size_t wide = (size_t)(r->half / r->planes);
+    float inv_freq[MAX_HALF] = {0};
     int32_t k = 0;
     for (int32_t begin = 0, end; begin < rows->n; begin = end) {
         for (end = begin + 1; end < rows->n; end++)
             if (rows->doc != NULL && rows->doc[end] != rows->doc[begin])
                 break;
-        const bool is_long = long_table != NULL && end - begin > r->rope->original_positions;
-        for (; k < rows->n_own && (rows->own != NULL ? rows->own[k] : k) < end; k++)
-            gather_row(rows, r, plane, is_long ? long_table : table,
-                       rows->own != NULL ? rows->own[k] : k, out + (size_t)k * wide);
+        const bool is_longer = end - begin > r->rope->original_positions;
+        const float *const from = long_table != NULL && is_longer ? long_table : table;
+        if (r->is_grown && is_longer)
+            CS_ASSERT(r->half <= MAX_HALF && cs_rope_inv_freq_long(r->rope, end - begin, inv_freq));
+        for (; k < rows->n_own && (rows->own != NULL ? rows->own[k] : k) < end; k++) {
+            const int32_t i = rows->own != NULL ? rows->own[k] : k;
+            if (r->is_grown && is_longer)
+                grow_row(rows, r, inv_freq, i, table == r->sin, out + (size_t)k * wide);
+            else
+                gather_row(rows, r, plane, from, i, out + (size_t)k * wide);
+        }
     }
 }
 

@@ -53,6 +53,7 @@ struct cs_input_tables {
         bool is_query;              /* of queries that are scaled by their position */
         float *cos, *sin;           /* (n_positions, half) fp32, angles position * inv_freq */
         float *long_cos, *long_sin; /* of documents beyond the original length, or NULL */
+        bool is_grown;  /* these turn by frequencies of their own length, made as they come */
         uint8_t *axis;  /* (half) which of three positions turns it; NULL: there is one */
         int32_t planes; /* pieces of a row that lie in arrays of their own, one behind the other */
     } rope[CS_SLOT_ROPES];

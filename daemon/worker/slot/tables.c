@@ -54,8 +54,9 @@ static enum cs_status fill_tables(struct cs_slot_rope *r, struct cs_err *err)
         cs_rope_inv_freq(r->rope, inv_freq);
         status = fill_rope(r, inv_freq, &r->cos, &r->sin, err);
     }
-    if (status == CS_OK && r->n_positions > r->rope->original_positions &&
-        cs_rope_inv_freq_long(r->rope, inv_freq))
+    r->is_grown = r->rope->kind == CS_ROPE_DYNAMIC;
+    if (status == CS_OK && !r->is_grown && r->n_positions > r->rope->original_positions &&
+        cs_rope_inv_freq_long(r->rope, r->n_positions, inv_freq))
         status = fill_rope(r, inv_freq, &r->long_cos, &r->long_sin, err);
     if (status == CS_OK)
         status = fill_axes(r, err);
