@@ -159,31 +159,54 @@ static void set_items(json_t *modules, int32_t seq_tokens, int64_t values)
     }
 }
 
-static enum cs_status read_adapters(const char *dir, json_t **out, struct cs_err *err)
+/* those of the module, where the file has any */
+static enum cs_status add_adapters(const struct cs_peft *peft, const json_t *module, json_t *list,
+                                   struct cs_err *err)
 {
+    json_t *rows = NULL;
+    const char *name = json_string_value(json_object_get(module, "name"));
+    const enum cs_status status = cs_peft_rows(peft, name, &rows, err);
+    if (status == CS_OK)
+        json_array_extend(list, rows);
+    json_decref(rows);
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
+static enum cs_status read_adapters(const char *dir, const json_t *modules, json_t *list,
+                                    struct cs_err *err)
+{
+    static const char *const kinds[] = {"llm", "encoder"};
     char path[CS_PATH_CAP];
     struct cs_peft *peft = NULL;
+    enum cs_status status = CS_OK;
+    if (dir == NULL)
+        return CS_OK;
     CS_TRY(cs_path(path, err, "%s/adapter", dir));
     CS_TRY(cs_peft_open(path, &peft, err));
-    const enum cs_status status = cs_peft_rows(peft, "llm", out, err);
+    for (size_t i = 0; status == CS_OK && i < CS_ARRAY_LEN(kinds); i++)
+        if (module_of(modules, kinds[i]) != NULL)
+            status = add_adapters(peft, module_of(modules, kinds[i]), list, err);
     cs_peft_close(peft);
+    if (status == CS_OK && json_array_size(list) == 0)
+        return cs_fail(err, CS_NOT_FOUND, "%s has no adapters of the model's parts", path);
     return status;
 }
 
 enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out, struct cs_err *err)
 {
-    json_t *modules = NULL, *adapters = NULL;
-    if (job->adapter != NULL)
-        CS_TRY(read_adapters(job->adapter, &adapters, err));
-    const enum cs_status status = cs_hfdir_modules(job->dir, &modules, err);
+    json_t *modules = NULL, *adapters = json_array();
+    enum cs_status status = cs_hfdir_modules(job->dir, &modules, err);
+    if (status == CS_OK)
+        status = read_adapters(job->adapter, modules, adapters, err);
     if (status != CS_OK) {
+        json_decref(modules);
         json_decref(adapters);
         return status;
     }
     complete(modules);
     if (job->values > 0)
         set_items(modules, job->seq_tokens, job->values);
-    *out = job_of(job, modules, adapters != NULL ? adapters : json_array());
+    *out = job_of(job, modules, adapters);
     return *out != NULL ? CS_OK
                         : cs_fail(err, CS_NO_MEMORY, "no memory for the job of %s", job->dir);
 }
