@@ -402,11 +402,12 @@ static void damage(json_t *json, const char *path, json_t *value)
     }
 }
 
-/* `items` of the first encoder, as the document of a job has them */
+/* `items` of the first encoder, whose pictures have any size, as the document of a job has them */
 static json_t *with_items(int seq_tokens, json_t *items)
 {
     json_t *root = cs_test_spec_json(&(struct cs_test_spec){.seq_tokens = seq_tokens});
     json_t *module = json_array_get(json_object_get(json_object_get(root, "model"), "modules"), 0);
+    json_object_set_new(json_object_get(module, "config"), "model_type", json_string("pixtral"));
     json_object_set_new(module, "items", items);
     return root;
 }
