@@ -24,7 +24,8 @@ T.logging.set_verbosity_error()
 T.logging.disable_progress_bar()
 torch.set_num_threads(1)
 CONSOLE, MEDIA, DIR = sys.argv[1:4]
-LATER = {"qwen3_5": 1e-3, "gemma4": 5e-4}  # what rounding becomes in their gradients: 4e-4 of the delta rule's
+LATER = {"qwen3_5": 3e-3, "gemma4": 5e-4}  # what rounding becomes in their gradients: 4e-4 of the delta rule's
+WANTED = os.environ.get("LAYOUTS", "one").split(",")
 STEPS, LR, EPS = 3, 2e-3, 1e-5  # a larger eps: of gradients that are noise AdamW would make whole steps
 
 
@@ -188,11 +189,15 @@ def load(family, folder):
     return model, bad
 
 
-def train(oracle, model):
+def is_tower(name):
+    return any(w in name for w in ("vision_tower.", "visual.", "vision_model.", "audio_tower.")) and "visual.merger." not in name
+
+
+def train(oracle, model, is_frozen):
     for name, p in model.named_parameters():  # loading makes what the class holds fixed trainable again
-        if "audio_tower.embed_positions" in name:
+        if "audio_tower.embed_positions" in name or (is_frozen and is_tower(name)):
             p.requires_grad_(False)
-    opt = torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), eps=EPS, weight_decay=0.0)
+    opt = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR, betas=(0.9, 0.95), eps=EPS, weight_decay=0.0)
     losses = []
     for _ in range(STEPS):
         opt.zero_grad()
@@ -205,7 +210,7 @@ def train(oracle, model):
 # --- ours
 
 SCRIPT = """local cs = require "cornstarch"
-local model = cs.mllm { from = "%(dir)s"%(video)s }:train("*")
+local model = cs.mllm { from = "%(dir)s"%(video)s }%(train)s
 return cs.job {
   plan = cs.plan { model = model, parallel = { %(branch)s = { pp = 1 }, llm = { pp = %(pp)d } }, seq_tokens = 2048, slots = 2, dp = %(dp)d },
   data = cs.data.llava { json = "%(json)s", images = "." },
@@ -227,45 +232,102 @@ def near(what, got, want, relative=1e-4):
         raise RuntimeError(f"{what}: {got!r}, transformers {want!r}")
 
 
-def run(family, layouts=((1, 1),)):
+# name: what trains, stages of the language model, replicas, whether the tower is frozen
+LAYOUTS = {
+    "one": (':train("*")', 1, 1, False),
+    "stages": (':train("*")', 2, 1, False),
+    "replicas": (':train("*")', 1, 2, False),
+    "frozen": (':train("*"):freeze("*.encoder")', 2, 1, True),
+}
+
+
+def prepare(family):
+    """The directory, the samples and the values of the script."""
     folder = f"models/{family}"
     _, _, kinds, video = composites.make(family, folder)
     samples = conversations(kinds)
     with open(f"{family}.jsonl", "w") as f:
         f.writelines(json.dumps(s) + "\n" for s in samples)
-    values = {"dir": folder, "video": f", video = {video}" if video else "", "branch": "audio" if "a" in kinds else "vision", "pp": 1, "dp": 1,
-              "json": f"{family}.jsonl", "n": len(samples), "lr": LR, "steps": STEPS}
-    script = f"{family}.lua"
-    open(script, "w").write(SCRIPT % values)
-    ours("model", "check", folder)
+    return samples, {"dir": folder, "video": f", video = {video}" if video else "", "branch": "audio" if "a" in kinds else "vision",
+                     "json": f"{family}.jsonl", "n": len(samples), "lr": LR, "steps": STEPS, "pp": 1, "dp": 1, "train": ':train("*")'}
+
+
+def write(family, values):
+    with open(f"{family}.lua", "w") as f:
+        f.write(SCRIPT % values)
+    return f"{family}.lua"
+
+
+def compare_ids(oracle, want, seen):
+    for i, (a, b) in enumerate(zip(want, (s["ids"] for s in seen), strict=True)):
+        if a != b:
+            at = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+            theirs, mine = (oracle.processor.tokenizer.decode(x[max(0, at - 12):at + 12]) for x in (a, b))
+            raise RuntimeError(f"sample {i}: {len(b)} ids, transformers {len(a)}, first other at {at}:\n  ours   {mine!r}\n  theirs {theirs!r}")
+
+
+def run_layout(family, values, layout, oracle):
+    how, pp, dp, is_frozen = LAYOUTS[layout]
+    relative = LATER.get(family, 1e-4)
+    model, _ = load(family, values["dir"])
+    want = train(oracle, model, is_frozen)
+    after = oracle.loss(model)
+    out = f"out/{family}-{layout}"
+    ours("run", "--plain", write(family, values | {"pp": pp, "dp": dp, "train": how}), "--export", out)
+    told = json.loads(ours("metrics", "latest", "--json"))
+    got = [row[told["columns"].index("loss")] for row in told["rows"]]
+    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+        near(f"{layout}: loss of step {k}", a, b, relative if k > 0 else 1e-4)
+    back, bad = load(family, f"{out}/{family}")
+    if bad:
+        raise RuntimeError(f"{layout}: export: {bad}")
+    near(f"{layout}: loss of the export", oracle.loss(back), after, relative)
+    return f"{layout} {' '.join('%.5f' % x for x in want)} -> {after:.5f}"
+
+
+def run_lora(family, values, oracle):
+    """The adapter beside the base with the trained projector equals the merged whole, and that the job one step on."""
+    from peft import PeftModel
+    how = ':train("*.projector"):lora { module = "llm", rank = 4, alpha = 8, targets = "q_proj|v_proj|down_proj" }'
+    losses = []
+    for steps in (STEPS, STEPS + 1):
+        out = f"out/{family}-lora-{steps}"
+        ours("run", "--plain", write(family, values | {"pp": 2, "train": how, "steps": steps}), "--export", out)
+        told = json.loads(ours("metrics", "latest", "--json"))
+        losses.append([row[told["columns"].index("loss")] for row in told["rows"]])
+    base, _ = load(family, values["dir"])
+    near("lora: loss of step 0", losses[0][0], oracle.loss(base))
+    merged, bad = load(family, f"out/{family}-lora-{STEPS}/{family}")
+    if bad:
+        raise RuntimeError(f"lora: export: {bad}")
+    near("lora: loss of the merged export", oracle.loss(merged), losses[1][-1], LATER.get(family, 1e-4))
+    theirs = dict(merged.named_parameters())
+    for name, p in base.named_parameters():
+        if "language_model" not in name and "text_model" not in name and "lm_head" not in name:
+            p.data = theirs[name].data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of keys that are missing
+        joined = PeftModel.from_pretrained(base, f"out/{family}-lora-{STEPS}/llm.adapter")
+    near("lora: loss of base and adapter", oracle.loss(joined), losses[1][-1], LATER.get(family, 1e-4))
+    return f"lora {' '.join('%.5f' % x for x in losses[1])}"
+
+
+def run(family):
+    samples, values = prepare(family)
+    script = write(family, values)
+    ours("model", "check", values["dir"])
     check = json.loads(ours("data", "check", script, "--json"))["sets"][0]
     if check["bad"]:
         raise RuntimeError(f"data check: {check}")
     seen = [json.loads(ours("inspect", script, "--sample", str(i), "--json")) for i in range(len(samples))]
-    oracle = Oracle(family, folder, samples, [torch.tensor(s["labels"]) for s in seen])
-    said = {"num_frames": 3, "do_sample_frames": True} if video and "num_frames" in video else {}
+    oracle = Oracle(family, values["dir"], samples, [torch.tensor(s["labels"]) for s in seen])
+    said = {"num_frames": 3, "do_sample_frames": True} if "num_frames" in values["video"] else {}
     ids = oracle.make_inputs(said)
-    for i, (want, got) in enumerate(zip(ids, seen)):
-        if want != got["ids"]:
-            at = next((k for k, (a, b) in enumerate(zip(want, got["ids"])) if a != b), min(len(want), len(got["ids"])))
-            show = lambda x: oracle.processor.tokenizer.decode(x[max(0, at - 12):at + 12])
-            raise RuntimeError(f"sample {i}: {len(got['ids'])} ids, transformers {len(want)}, first other at {at}:\n  ours   {show(got['ids'])!r}\n  theirs {show(want)!r}")
-    model, bad = load(family, folder)
-    want = train(oracle, model)
-    after = oracle.loss(model)
-    for pp, dp in layouts:
-        open(script, "w").write(SCRIPT % (values | {"pp": pp, "dp": dp}))
-        out = f"out/{family}-{pp}-{dp}"
-        ours("run", "--plain", script, "--export", out)
-        told = json.loads(ours("metrics", "latest", "--json"))
-        got = [row[told["columns"].index("loss")] for row in told["rows"]]
-        for k, (a, b) in enumerate(zip(got, want, strict=True)):
-            near(f"pp {pp} dp {dp}: loss of step {k}", a, b, LATER.get(family, 1e-4) if k > 0 else 1e-4)
-        back, bad = load(family, f"{out}/{family}")
-        if bad:
-            raise RuntimeError(f"export: {bad}")
-        near("loss of the export", oracle.loss(back), after, LATER.get(family, 1e-4))
-    return f"{len(samples)} samples, {sum(map(len, ids))} rows, losses {' '.join('%.5f' % x for x in want)} -> {after:.5f}"
+    compare_ids(oracle, ids, seen)
+    lines = [run_layout(family, values, layout, oracle) for layout in LAYOUTS if layout in WANTED]
+    if "lora" in WANTED:
+        lines.append(run_lora(family, values, oracle))
+    return f"{len(samples)} samples, {sum(map(len, ids))} rows; {'; '.join(lines)}"
 
 
 def main():

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/arena.h"
+#include "core/base/buf.h"
 #include "store/fsio.h"
 #include "store/hf/peft.h"
 
@@ -17,6 +18,7 @@ struct writer {
     int n;
     const char
         *prefix[2]; /* in the whole model: of what the component calls "model." and of the rest */
+    bool is_part;   /* of a whole model, whose other parts may have layers of the same names */
 };
 
 /* one factor on its way into the file */
@@ -33,13 +35,20 @@ static enum cs_status fill_factor(void *user, const struct cs_st_out *tensor, fl
     return f->w->source(f->w->user, f->param, out, err);
 }
 
+static const char own[] = "model.";
+
+/* which of the prefixes a layer of the component has */
+static int prefix_of(const char *layer)
+{
+    return strncmp(layer, own, sizeof own - 1) == 0 ? 0 : 1;
+}
+
 /* what the classes of transformers 5 call a layer of the component in memory */
 static const char *memory_name(const struct writer *w, const char *tensor)
 {
-    static const char own[] = "model.";
-    const bool is_inner = strncmp(tensor, own, sizeof own - 1) == 0;
-    return cs_arena_printf(w->arena, "base_model.model.%s%s", w->prefix[is_inner ? 0 : 1],
-                           is_inner ? tensor + sizeof own - 1 : tensor);
+    const int k = prefix_of(tensor);
+    return cs_arena_printf(w->arena, "base_model.model.%s%s", w->prefix[k],
+                           k == 0 ? tensor + sizeof own - 1 : tensor);
 }
 
 static void add_factor(struct writer *w, int32_t id)
@@ -68,22 +77,67 @@ static const char *last_part(const char *layer)
     return dot != NULL ? dot + 1 : layer;
 }
 
+/* The last parts of names of layers with adapters, each once; k: of those with this prefix, 2: of all. */
+static json_t *words_of(const struct writer *w, int k)
+{
+    json_t *words = json_array();
+    for (int32_t i = 0; i < w->graph->n_adapters; i++) {
+        const struct cs_graph_adapter *a = &w->graph->adapters[i];
+        const char *layer = layer_of(w, a), *word = last_part(layer);
+        if (&w->graph->modules[w->graph->params[a->param].module] != w->module ||
+            (k != 2 && prefix_of(layer) != k))
+            continue;
+        bool is_listed = false;
+        for (size_t n = 0; n < json_array_size(words); n++)
+            is_listed |= strcmp(json_string_value(json_array_get(words, n)), word) == 0;
+        if (!is_listed)
+            json_array_append_new(words, json_string(word));
+    }
+    return words;
+}
+
+static void add_escaped(struct cs_buf *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        cs_buf_addf(out, *text == '.' ? "\\%c" : "%c", *text);
+}
+
+/* Which layers get adapters: by their last words; in a whole model by a regular expression that holds for the
+ * layers of this part alone. */
+static json_t *targets_of(const struct writer *w)
+{
+    struct cs_buf text = {0};
+    if (!w->is_part)
+        return words_of(w, 2);
+    for (int k = 0; k < 2; k++) {
+        json_t *words = words_of(w, k);
+        for (size_t n = 0; n < json_array_size(words); n++) {
+            cs_buf_adds(&text, n > 0 ? "|" : text.len > 0 ? "|(" : "(");
+            if (n == 0) {
+                add_escaped(&text, w->prefix[k]);
+                cs_buf_adds(&text, "(.*\\.)?(");
+            }
+            add_escaped(&text, json_string_value(json_array_get(words, n)));
+        }
+        cs_buf_adds(&text, json_array_size(words) > 0 ? "))" : "");
+        json_decref(words);
+    }
+    json_t *targets = json_string(cs_buf_str(&text));
+    cs_buf_free(&text);
+    return targets;
+}
+
 /* Ranks and scales of layers that differ from the first one's stand in the patterns. */
 static json_t *config_of(const struct writer *w, const char *base)
 {
     const struct cs_graph_adapter *first = NULL;
-    json_t *targets = json_array(), *ranks = json_object(), *alphas = json_object();
+    json_t *ranks = json_object(), *alphas = json_object();
     for (int32_t i = 0; i < w->graph->n_adapters; i++) {
         const struct cs_graph_adapter *a = &w->graph->adapters[i];
         if (&w->graph->modules[w->graph->params[a->param].module] != w->module)
             continue;
         first = first != NULL ? first : a;
-        const char *layer = layer_of(w, a), *word = last_part(layer);
-        bool is_listed = false;
-        for (size_t k = 0; k < json_array_size(targets); k++)
-            is_listed |= strcmp(json_string_value(json_array_get(targets, k)), word) == 0;
-        if (!is_listed)
-            json_array_append_new(targets, json_string(word));
+        const char *layer = layer_of(w, a);
         if (a->rank != first->rank)
             json_object_set_new(ranks, layer, json_integer(a->rank));
         const double alpha = (double)a->scale * a->rank, usual = (double)first->scale * first->rank;
@@ -95,23 +149,27 @@ static json_t *config_of(const struct writer *w, const char *base)
         "LORA", "task_type", w->module->kind == CS_MODULE_LLM ? "CAUSAL_LM" : "FEATURE_EXTRACTION",
         "base_model_name_or_path", base, "r", (int)first->rank, "lora_alpha",
         (double)first->scale * first->rank, "lora_dropout", 0.0, "bias", "none", "target_modules",
-        targets, "rank_pattern", ranks, "alpha_pattern", alphas, "use_rslora", 0, "use_dora", 0,
-        "fan_in_fan_out", 0, "modules_to_save", "inference_mode", 1);
+        targets_of(w), "rank_pattern", ranks, "alpha_pattern", alphas, "use_rslora", 0, "use_dora",
+        0, "fan_in_fan_out", 0, "modules_to_save", "inference_mode", 1);
 }
 
-/* Where the parts of a composite lie in its class. */
+/* Where the parts of a composite lie in its class: the first name that a file may have for it. */
 static void set_prefixes(struct writer *w, const struct cs_composite_family *family)
 {
+    bool is_set[2] = {false, false};
+    w->is_part = family != NULL;
     w->prefix[0] = "model.";
     w->prefix[1] = "";
     for (int i = 0; family != NULL && i < family->n_names; i++) {
         const struct cs_part_name *name = &family->names[i];
         if (name->kind != w->module->kind || strncmp(name->disk, "model.", 6) != 0)
             continue;
-        if (strcmp(name->component, "model.") == 0)
-            w->prefix[0] = name->disk;
-        else if (*name->component == '\0')
-            w->prefix[1] = name->disk;
+        const int i_prefix = strcmp(name->component, "model.") == 0 ? 0 : 1;
+        if (i_prefix == 1 && *name->component != '\0')
+            continue;
+        if (!is_set[i_prefix])
+            w->prefix[i_prefix] = name->disk;
+        is_set[i_prefix] = true;
     }
 }
 
