@@ -213,8 +213,8 @@ static const struct cs_tokenizer *tokenizer(void)
 static void make_table(const char *text, size_t n)
 {
     static const struct cs_part parts[] = {
-        {-1, "q", 1, false},
-        {-1, "a", 1, false}
+        {.encoder = -1, .text = "q", .len = 1},
+        {.encoder = -1, .text = "a", .len = 1}
     };
     static struct cs_turn turns[] = {
         {.role = CS_TURN_USER,      .parts = (struct cs_part *)(uintptr_t)&parts[0], .n_parts = 1},

@@ -344,6 +344,40 @@ static void media_are_counted_and_spaced_as_the_template_does(void **state)
                  "Assistant: y<|im_end|>\n");
 }
 
+#define FIRST                                                                                      \
+    "{% for m in messages %}{{ m['role'].upper() + ': ' }}{% for c in m['content'] | "             \
+    "selectattr('type', 'equalto', 'image') %}{{ '<image>\\n' }}{% endfor %}{% for c in "          \
+    "m['content'"                                                                                  \
+    "] | selectattr('type', 'equalto', 'text') %}{{ c['text'] }}{% endfor %}<|im_end|>{% endfor "  \
+    "%}"
+#define LINED                                                                                      \
+    "{% for m in messages %}{{ m['role'] + ': ' }}{% for c in m['content'] %}{% if c['type'] == "  \
+    "'image' %}{{ '<image>\\n' }}{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>{% "    \
+    "endfor %}"
+#define SAID(text)                                                                                 \
+    "{\"image\":[\"a\"],\"conversations\":[{\"from\":\"human\",\"value\":\"" text                  \
+    "\"},{\"from\":\"gpt\",\"value\":\"x\"}]}"
+
+/* the line behind "<image>" in LLaVA's data is there once, whoever writes it; in parts all text counts */
+static void a_line_behind_a_placeholder_is_there_once(void **state)
+{
+    (void)state;
+    expect_media(FIRST, "<image>", SAID("<image>\\nq"),
+                 "USER: <image>\nq<|im_end|>ASSISTANT: x<|im_end|>");
+    expect_media(FIRST, "<image>", SAID("q\\n<image>"),
+                 "USER: <image>\nq<|im_end|>ASSISTANT: x<|im_end|>");
+    expect_media(FIRST, "<image>", SAID("q"), "USER: <image>\nq<|im_end|>ASSISTANT: x<|im_end|>");
+    expect_media(LINED, "<image>", SAID("<image>\\nq"),
+                 "user: <image>\nq<|im_end|>assistant: x<|im_end|>");
+    expect_media(LINED, "<image>", SAID("q\\n<image>"),
+                 "user: q\n<image>\n<|im_end|>assistant: x<|im_end|>");
+    expect_media(LINED, "<image>", SAID("q<image>r"),
+                 "user: q<image>\nr<|im_end|>assistant: x<|im_end|>");
+    expect_media(FIRST, "<image>", ASKING(IMAGE ",{\"type\":\"text\",\"text\":\"\\nq\"}", WORD),
+                 "USER: <image>\n\nq<|im_end|>ASSISTANT: x<|im_end|>USER: q<|im_end|>ASSISTANT: "
+                 "y<|im_end|>");
+}
+
 #define TURNS(word)                                                                                \
     "{% for m in messages %}<|im_start|>{{ m.role }} " word                                        \
     "\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -489,6 +523,7 @@ int main(void)
         cmocka_unit_test(thoughts_train_where_the_model_writes_them),
         cmocka_unit_test(system_texts_stand_where_the_template_has_them),
         cmocka_unit_test(media_are_counted_and_spaced_as_the_template_does),
+        cmocka_unit_test(a_line_behind_a_placeholder_is_there_once),
         cmocka_unit_test(files_have_an_order_and_the_job_comes_first),
         cmocka_unit_test(what_trains_is_what_the_model_writes),
         cmocka_unit_test(hostile_templates_end),

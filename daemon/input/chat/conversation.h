@@ -17,7 +17,8 @@ struct cs_part {
     int32_t encoder;  /* -1: text */
     const char *text; /* not NUL-terminated by meaning: may hold NUL */
     size_t len;
-    bool is_video; /* of an encoder of pictures: a video stands here */
+    bool is_video;                     /* of an encoder of pictures: a video stands here */
+    bool is_cut_before, is_cut_behind; /* a text: a placeholder was written right there in it */
 };
 
 struct cs_turn {

@@ -95,13 +95,32 @@ static int first_kind(const struct render *r, const struct cs_turn *turn)
     return part->is_video ? CS_MEDIUM_VIDEO : kind_of(r->chat, r->tokens[part->encoder]);
 }
 
+/* The end of a line between a placeholder and the rest of its text, "<image>\nWhat is it?", is left out where the
+ * template writes one with its medium, or puts the medium elsewhere. */
+static struct cs_span without_line(const struct render *r, const struct cs_turn *turn, int i)
+{
+    const struct cs_part *part = &turn->parts[i], *before = i > 0 ? part - 1 : NULL;
+    const bool is_first = r->chat->media.is_first;
+    const int kind = part->is_cut_before && before->encoder >= 0
+                         ? kind_of(r->chat, r->tokens[before->encoder])
+                         : CS_MEDIA;
+    const char *marker = kind < CS_MEDIA ? r->chat->media.marker[kind] : "";
+    const bool has_line = *marker != '\0' && marker[strlen(marker) - 1] == '\n';
+    struct cs_span span = {part->text, part->len};
+
+    if (part->is_cut_before && (is_first || has_line) && span.len > 0 && span.text[0] == '\n')
+        span = (struct cs_span){span.text + 1, span.len - 1};
+    if (part->is_cut_behind && is_first && span.len > 0 && span.text[span.len - 1] == '\n')
+        span.len--;
+    return span;
+}
+
 /* A text of a turn: trimmed where the template says so. is_left_kept: what stands before it belongs to it. */
 static void text_part(struct render *r, const struct cs_turn *turn, int i, bool is_left_kept)
 {
-    const struct cs_part *part = &turn->parts[i];
     const bool is_trimmed = r->chat->turn[turn->role].is_trimmed,
                is_each = r->chat->media.is_trimmed;
-    struct cs_span span = {part->text, part->len};
+    struct cs_span span = without_line(r, turn, i);
 
     if (is_trimmed && !is_left_kept && (i == 0 || is_each))
         span = cs_span_trim_left(span);

@@ -67,6 +67,16 @@ static struct kind mark_at(const struct cs_record_keys *keys, const char *p, siz
     return found;
 }
 
+/* [begin, end) of a text of n bytes, with marks where it does not end. */
+static void add_cut(struct cs_turn *turn, const char *text, size_t begin, size_t end, size_t n)
+{
+    if (begin == end)
+        return;
+    add_text(turn, text + begin, end - begin);
+    turn->parts[turn->n_parts - 1].is_cut_before = begin > 0;
+    turn->parts[turn->n_parts - 1].is_cut_behind = end < n;
+}
+
 /* A user's string: marks become objects, here and nowhere later. */
 enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *turn,
                                     const char *text, size_t n)
@@ -87,12 +97,12 @@ enum cs_status cs_record_split_text(struct cs_record_reader *r, struct cs_turn *
         const struct kind kind = mark_at(r->keys, text + i, n - i, &len);
         if (kind.encoder == -1)
             continue;
-        add_text(turn, text + done, i - done);
+        add_cut(turn, text, done, i, n);
         add_place(r->keys, turn, kind);
         i += len - 1;
         done = i + 1;
     }
-    add_text(turn, text + done, n - done);
+    add_cut(turn, text, done, n, n);
     return CS_OK;
 }
 
