@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/doc/doc.h"
+#include "input/media/processor.h"
 #include "input/media/video/video_processor.h"
 #include "lua/bind/args.h"
 #include "lua/bind/bind.h"
@@ -187,8 +188,11 @@ int cs_lua_add_encoder(lua_State *L)
         json_decref(video);
         return cs_lua_error(L, "cs.mllm: encoder: the token or name is not valid UTF-8");
     }
-    if (json_object_get(hf, "processor"))
-        json_object_set(encoder, "processor", json_object_get(hf, "processor"));
+    if (json_object_get(hf, "processor")) {
+        json_t *processor = json_deep_copy(json_object_get(hf, "processor"));
+        cs_processor_say_colours(processor);
+        json_object_set_new(encoder, "processor", processor);
+    }
     if (video)
         json_object_set_new(encoder, "video", video);
     if (cs_lua_args_string(L, "key", "")[0] != '\0')

@@ -280,11 +280,54 @@ static void what_does_not_hold_is_told(void **state)
     }
 }
 
+/* A worker reads these keys alone: they must say what the class does where the document says nothing. */
+static void a_document_without_colours_gets_those_of_its_class(void **state)
+{
+    static const char *const names[] = {"CLIPImageProcessor",    "SiglipImageProcessor",
+                                        "LlavaImageProcessor",   "PixtralImageProcessor",
+                                        "Gemma4ImageProcessor",  "GotOcr2ImageProcessor",
+                                        "Qwen2VLImageProcessor", "LlavaNextImageProcessor"};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        json_t *config = json_pack("{s:s, s:n}", "image_processor_type", names[i], "image_std");
+        struct cs_processor before, after;
+        struct cs_err err = {0};
+        if (cs_processor_read(config, &before, &err) != CS_OK)
+            fail_msg("%s: %s", names[i], err.text);
+        cs_processor_say_colours(config);
+        const json_t *mean = json_object_get(config, "image_mean"),
+                     *std = json_object_get(config, "image_std");
+        assert_int_equal(cs_processor_read(config, &after, &err), CS_OK);
+        assert_memory_equal(before.mean, after.mean, sizeof before.mean);
+        assert_memory_equal(before.std, after.std, sizeof before.std);
+        assert_true(json_number_value(json_object_get(config, "rescale_factor")) > 0);
+        assert_true(json_is_boolean(json_object_get(config, "do_rescale")));
+        assert_int_equal(json_array_size(mean), 3);
+        assert_int_equal(json_array_size(std), 3);
+        for (size_t c = 0; c < 3 && json_is_true(json_object_get(config, "do_normalize")); c++) {
+            assert_float_equal(json_number_value(json_array_get(mean, c)), before.mean[c], 1e-7);
+            assert_float_equal(json_number_value(json_array_get(std, c)), before.std[c], 1e-7);
+        }
+        assert_int_equal(json_is_true(json_object_get(config, "do_normalize")), i != 4);
+        json_decref(config);
+    }
+    json_t *said = json_pack("{s:s, s:f, s:[f,f,f]}", "image_processor_type", "CLIPImageProcessor",
+                             "image_mean", 0.25, "image_std", 1.0, 2.0, 3.0);
+    cs_processor_say_colours(said);
+    assert_float_equal(json_number_value(json_array_get(json_object_get(said, "image_mean"), 2)),
+                       0.25, 0);
+    assert_float_equal(json_number_value(json_array_get(json_object_get(said, "image_std"), 1)),
+                       2.0, 0);
+    json_decref(said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_change_pixels_as_in_transformers),
         cmocka_unit_test(processors_that_differ_are_refused),
+        cmocka_unit_test(a_document_without_colours_gets_those_of_its_class),
         cmocka_unit_test(smart_sizes_never_lose_a_side),
         cmocka_unit_test(what_does_not_hold_is_told),
         cmocka_unit_test(processor_and_encoder_must_agree),

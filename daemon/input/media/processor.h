@@ -77,6 +77,9 @@ void cs_processor_default(const struct cs_arch *encoder, struct cs_processor *ou
 /* the same as cs_processor_read_doc for a document of which no more is known */
 enum cs_status cs_processor_read(const json_t *config, struct cs_processor *out,
                                  struct cs_err *err) CS_NODISCARD;
+/* Puts into a document what its class takes where nothing is said of rescaling and normalising: workers know no
+ * classes. One of an unknown class stays as it is. */
+void cs_processor_say_colours(json_t *config);
 /* pixels uint8 (n, 3) -> values fp32 (3, n): what the encoder sees. The one definition of it:
  * (pixel * rescale - mean) / std, the product in double, the rest in float. */
 void cs_processor_normalise(const struct cs_processor *processor, const uint8_t *pixels, size_t n,
