@@ -113,7 +113,7 @@ static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, in
     project(run, l, rows, h, kept);
     cs_heads_turn(run, l, rows, kept->qkv);
     struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
-    cs_context_gather(run, l, rows, &heads);
+    cs_context_gather(run, l, &heads);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
     run->ops->attention(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o, kept->lse);
@@ -165,7 +165,7 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
     const int64_t own_stride = heads.shape.kv_stride;
     const struct cs_head_grads grads = cs_head_grads(run, l, rows, dqkv);
-    cs_context_gather(run, l, rows, &heads);
+    cs_context_gather(run, l, &heads);
     const struct cs_head_grads all = cs_context_grads(run, l, &grads);
     const struct cs_mask_plan *mask = cs_mask_of(run, l);
     struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);

@@ -72,39 +72,52 @@ static int other(const struct cs_context *x, int k)
 
 /* ---- the operators ---- */
 
-static void gather(struct cs_run *run, const struct cs_layer_model *l, float *packed, float *all)
+static const struct cs_row_needs *needs_of(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return &split_of(run)->need[cs_mask_index(run, l)];
+}
+
+/* x (rows of here, columns kv), `stride` apart, at their places among all rows */
+static void spread(struct cs_run *run, int64_t kv, const void *x, int32_t stride, float *all,
+                   int64_t width)
 {
     const struct cs_input_split *s = split_of(run);
+    int32_t at = 0;
+    for (int32_t i = s->tokens.first[s->place]; i < s->tokens.first[s->place + 1]; i++) {
+        const struct cs_row_run *r = &s->tokens.run[i];
+        run->ops->copy_heads(run->ctx, r->n, 1, kv, (const float *)x + (int64_t)at * stride, stride,
+                             0, all + r->row * width, width, 0);
+        at += r->n;
+    }
+}
+
+static void gather(struct cs_run *run, const struct cs_layer_model *l, float *all)
+{
+    const struct cs_row_needs *need = needs_of(run, l);
     const int64_t width = both(l);
     struct call call = {.context = run->context};
-    for (int k = 1; k < s->ranks; k++) {
-        const int to = other(run->context, k);
-        if (s->tokens.rows[to] > 0)
-            add(&call, to, packed, s->n * width, true);
-        add_runs(&call, &s->tokens, to, all, width, false);
-    }
-    for (int32_t i = s->tokens.first[s->place], at = 0; i < s->tokens.first[s->place + 1]; i++) {
-        const struct cs_row_run *r = &s->tokens.run[i];
-        memcpy(all + r->row * width, packed + at * width, (size_t)(r->n * width) * sizeof *all);
-        at += r->n;
+    for (int k = 1; k < split_of(run)->ranks; k++) {
+        const int with = other(run->context, k);
+        add_runs(&call, &need->go, with, all, width, true);
+        add_runs(&call, &need->come, with, all, width, false);
     }
     move(&call);
 }
 
-void cs_context_gather(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                       struct cs_heads *heads)
+void cs_context_gather(struct cs_run *run, const struct cs_layer_model *l, struct cs_heads *heads)
 {
     const int64_t kv = cs_head_dims(l).kv, width = both(l);
     if (l->encoder >= 0 || split_of(run) == NULL)
         return;
     struct cs_attention_shape *shape = &heads->shape;
-    float *packed = cs_run_take(run, rows * width);
     float *all = cs_run_take(run, (int64_t)run->input->n_tokens * width);
-    run->ops->copy_heads(run->ctx, rows, 1, kv, heads->k, shape->kv_stride, 0, packed, width, 0);
-    run->ops->copy_heads(run->ctx, rows, 1, kv, heads->v, shape->kv_stride, 0, packed + kv, width,
-                         0);
-    if (run->context != NULL)
-        gather(run, l, packed, all);
+    if (run->context != NULL) {
+        if (!needs_of(run, l)->are_all) /* what nobody sees must be a number */
+            memset(all, 0, (size_t)(run->input->n_tokens * width) * sizeof *all);
+        spread(run, kv, heads->k, shape->kv_stride, all, width);
+        spread(run, kv, heads->v, shape->kv_stride, all + kv, width);
+        gather(run, l, all);
+    }
     heads->k = all;
     heads->v = all + kv;
     shape->kv_stride = (int32_t)width;
@@ -120,31 +133,61 @@ struct cs_head_grads cs_context_grads(struct cs_run *run, const struct cs_layer_
     return (struct cs_head_grads){own->q, all, all + cs_head_dims(l).kv};
 }
 
-/* what the own queries give to rows of others goes, what theirs give to the own rows comes */
+/* What the own queries give to rows of others goes, what theirs give to the own rows comes: rank r's
+ * behind that of those before it. */
 static void send_back(struct cs_run *run, const struct cs_layer_model *l, float *all, float *theirs)
 {
     const struct cs_input_split *s = split_of(run);
+    const struct cs_row_needs *need = needs_of(run, l);
     const int64_t width = both(l);
     struct call call = {.context = run->context};
-    for (int k = 1; k < s->ranks; k++) {
-        const int to = other(run->context, k);
-        add_runs(&call, &s->tokens, to, all, width, true);
-        if (s->tokens.rows[to] > 0)
-            add(&call, to, theirs + (int64_t)to * s->n * width, s->n * width, false);
+    for (int r = 0; r < s->ranks; r++) {
+        add_runs(&call, &need->come, r, all, width, true);
+        add(&call, r, theirs, need->go.rows[r] * width, false);
+        theirs += need->go.rows[r] * width;
     }
     move(&call);
 }
 
-/* In the order of ranks, whoever adds. Ranks without rows have no queries: they give nothing. */
-static void sum(const struct cs_input_split *s, int64_t width, const float *all,
-                const float *theirs, int32_t i, float *out)
+/* Adds rows from[0 .. n), both kinds of columns of each, to the rows of here from `at` on. */
+static void add_to_rows(const struct cs_head_grads *own, int64_t own_stride, int64_t kv, int32_t at,
+                        const float *from, int32_t n)
 {
-    memset(out, 0, (size_t)width * sizeof *out);
-    for (int32_t r = 0; r < s->ranks; r++) {
-        const float *x =
-            r == s->place ? all + s->row[i] * width : theirs + ((int64_t)r * s->n + i) * width;
-        for (int64_t j = 0; s->tokens.rows[r] > 0 && j < width; j++)
-            out[j] += x[j];
+    for (int32_t i = 0; i < n; i++, from += 2 * kv) {
+        float *k = (float *)own->k + (at + i) * own_stride;
+        float *v = (float *)own->v + (at + i) * own_stride;
+        for (int64_t j = 0; j < kv; j++) {
+            k[j] += from[j];
+            v[j] += from[kv + j];
+        }
+    }
+}
+
+/* where a row of here is among the own ones */
+static int32_t place_of(const struct cs_input_split *s, int32_t row)
+{
+    int32_t low = 0, high = s->n;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->row[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* In the order of ranks, whoever adds. packed: the rows of the runs one behind the other, else they
+ * lie among all. */
+static void add_all(const struct cs_input_split *s, const struct cs_row_runs *runs, int32_t rank,
+                    const float *from, bool is_packed, const struct cs_head_grads *own,
+                    int64_t own_stride, int64_t kv)
+{
+    for (int32_t i = runs->first[rank]; i < runs->first[rank + 1]; i++) {
+        const struct cs_row_run *r = &runs->run[i];
+        add_to_rows(own, own_stride, kv, place_of(s, r->row),
+                    is_packed ? from : from + r->row * 2 * kv, r->n);
+        from += is_packed ? r->n * 2 * kv : 0;
     }
 }
 
@@ -156,13 +199,20 @@ void cs_context_reduce(struct cs_run *run, const struct cs_layer_model *l, int64
     const int64_t kv = cs_head_dims(l).kv, width = both(l);
     if (l->encoder >= 0 || s == NULL)
         return;
-    float *theirs = cs_run_take(run, s->ranks * rows * width), *row = cs_run_take(run, width);
+    float *theirs = cs_run_take(run, (s->ranks - 1) * rows * width);
     if (run->context == NULL)
         return;
+    const struct cs_row_needs *need = needs_of(run, l);
     send_back(run, l, all->k, theirs);
     for (int32_t i = 0; i < s->n; i++) {
-        sum(s, width, all->k, theirs, i, row);
-        memcpy((float *)own->k + i * own_stride, row, (size_t)kv * sizeof *row);
-        memcpy((float *)own->v + i * own_stride, row + kv, (size_t)kv * sizeof *row);
+        memset((float *)own->k + i * own_stride, 0, (size_t)kv * sizeof(float));
+        memset((float *)own->v + i * own_stride, 0, (size_t)kv * sizeof(float));
+    }
+    for (int32_t r = 0; r < s->ranks; r++) {
+        if (r == s->place)
+            add_all(s, &s->tokens, r, all->k, false, own, own_stride, kv);
+        else
+            add_all(s, &need->go, r, theirs, true, own, own_stride, kv);
+        theirs += need->go.rows[r] * width;
     }
 }

@@ -1,10 +1,11 @@
 /* Context parallelism in a layer: attention of the own rows over keys of all rows of the slot.
  *
- * Forward, keys and values of every rank's rows come to all of them. Backward they come once more
- * (they are not kept), and what the own queries give to the gradients of all rows goes to the ranks
- * that have them, where it is added in fp32 in the order of ranks. Rows travel run by run
- * (worker/slot/split.h); a rank without rows sends and receives nothing and need not come. All ranks
- * of a context run the same program, so they meet in the same order. Host only. */
+ * Forward, keys and values of every rank's rows come to those ranks whose queries see them under the
+ * layer's mask. Backward they come once more (they are not kept), and what the own queries give to
+ * the gradients of such rows goes to the ranks that have them, where it is added in fp32 in the order
+ * of ranks. Rows travel run by run (worker/slot/split.h); ranks that do not see each other's rows do
+ * not meet, and a rank without rows need not come. All ranks of a context run the same program, so
+ * they meet in the same order. Host only. */
 #ifndef CS_WORKER_MODEL_CONTEXT_H
 #define CS_WORKER_MODEL_CONTEXT_H
 
@@ -24,10 +25,9 @@ struct cs_context {
 
 void cs_context_free(struct cs_context *context); /* what it took; accepts NULL */
 
-/* Keys and values of all rows, in the order of the slot, instead of the own ones. Where rows are not
- * split nothing happens. */
-void cs_context_gather(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                       struct cs_heads *heads);
+/* Keys and values at the places of all rows of the slot, instead of the own ones: those that a query
+ * of here sees; the others are 0. Where rows are not split nothing happens. */
+void cs_context_gather(struct cs_run *run, const struct cs_layer_model *l, struct cs_heads *heads);
 /* Where attention puts gradients of the keys and values of all rows; own is what the layer goes on
  * with. The same as own where rows are not split. */
 struct cs_head_grads cs_context_grads(struct cs_run *run, const struct cs_layer_model *l,

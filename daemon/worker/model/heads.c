@@ -13,9 +13,14 @@ static const struct cs_slot_kind *kind_of(const struct cs_run *run, const struct
     return &run->input->tables->kind[l->attention_id];
 }
 
+int32_t cs_mask_index(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return kind_of(run, l)->mask;
+}
+
 const struct cs_mask_plan *cs_mask_of(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    return &run->input->at.mask[kind_of(run, l)->mask];
+    return &run->input->at.mask[cs_mask_index(run, l)];
 }
 
 static bool has_norms(const struct cs_layer_model *l)

@@ -13,6 +13,8 @@ struct cs_head_dims {
 };
 
 struct cs_head_dims cs_head_dims(const struct cs_layer_model *l);
+/* which of tables->mask, and the slot's */
+int32_t cs_mask_index(const struct cs_run *run, const struct cs_layer_model *l);
 const struct cs_mask_plan *cs_mask_of(const struct cs_run *run, const struct cs_layer_model *l);
 
 /* Queries (rows, heads, head_dim), keys and values (rows, kv_heads, head_dim), as shape says; float

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/context.h"
+#include "worker/slot/row_runs.h"
 #include "worker/slot/tokens.h"
 
 static int32_t *ints(struct cs_input *in, int64_t n)
@@ -12,7 +13,7 @@ static int32_t *ints(struct cs_input *in, int64_t n)
 }
 
 static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner,
-                                  struct cs_err *err)
+                                  struct cs_context_load *load, struct cs_err *err)
 {
     const struct cs_input_context *c = &in->tables->context;
     struct cs_mask_plan mask[CS_SLOT_MASKS];
@@ -25,32 +26,9 @@ static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner
         per_pair[n++] = c->per_pair[m];
     }
     const struct cs_context_cost cost = {c->per_row, per_pair};
-    const enum cs_status status = cs_context_map(mask, n, &cost, c->how, c->ranks, owner, err);
+    const enum cs_status status =
+        cs_context_map(mask, n, &cost, c->how, c->ranks, owner, load, err);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "slot %d: rows to ranks", index);
-}
-
-/* Runs of n rows whose owners are owner[at[i]], or owner[i] where at is NULL. */
-static struct cs_row_runs make_runs(struct cs_input *in, const int32_t *owner, const int32_t *at,
-                                    int32_t n)
-{
-    const int32_t ranks = in->tables->context.ranks;
-    struct cs_row_run *run = cs_scratch_take(&in->memory, ((size_t)n + 1) * sizeof *run);
-    int32_t *first = ints(in, ranks + 1), *rows = ints(in, ranks), n_runs = 0;
-    for (int32_t r = 0; r < ranks; r++) {
-        first[r] = n_runs;
-        rows[r] = 0;
-        for (int32_t i = 0; i < n; i++) {
-            if (owner[at != NULL ? at[i] : i] != r)
-                continue;
-            const bool goes_on = n_runs > first[r] && run[n_runs - 1].row + run[n_runs - 1].n == i;
-            if (!goes_on)
-                run[n_runs++] = (struct cs_row_run){i, 0};
-            run[n_runs - 1].n++;
-            rows[r]++;
-        }
-    }
-    first[ranks] = n_runs;
-    return (struct cs_row_runs){run, first, rows};
 }
 
 /* n values of `size` bytes, those of the own rows */
@@ -132,16 +110,19 @@ static void split_labels(struct cs_input *in, const int32_t *at)
     in->n_labels = n;
 }
 
-static void take_split(struct cs_input *in, const int32_t *owner)
+static void take_split(struct cs_input *in, const int32_t *owner, struct cs_context_load *load)
 {
     struct cs_input_split *s = in->split = cs_scratch_take(&in->memory, sizeof *s);
-    *s = (struct cs_input_split){
-        .ranks = in->tables->context.ranks, .place = in->tables->context.place, .owner = owner};
-    s->tokens = make_runs(in, owner, NULL, in->n_tokens);
+    *s = (struct cs_input_split){.ranks = in->tables->context.ranks,
+                                 .place = in->tables->context.place,
+                                 .owner = owner,
+                                 .load = load};
+    s->tokens = cs_row_runs_make(in, owner, NULL, in->n_tokens);
     for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
-        s->fill[e] = make_runs(in, owner, in->fill[e], in->n_fills[e]);
+        s->fill[e] = cs_row_runs_make(in, owner, in->fill[e], in->n_fills[e]);
     if (s->place < 0)
         return;
+    cs_row_needs_make(in, owner);
     int32_t *row = ints(in, s->tokens.rows[s->place]);
     for (int32_t i = 0; i < in->n_tokens; i++)
         if (owner[i] == s->place)
@@ -158,8 +139,10 @@ static void take_split(struct cs_input *in, const int32_t *owner)
 enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *err)
 {
     int32_t *owner = ints(input, input->n_tokens);
-    CS_TRY(make_owners(input, index, owner, err));
-    take_split(input, owner);
+    struct cs_context_load *load =
+        cs_scratch_take(&input->memory, (size_t)input->tables->context.ranks * sizeof *load);
+    CS_TRY(make_owners(input, index, owner, load, err));
+    take_split(input, owner, load);
     CS_ASSERT(input->split->n <= input->tables->context.most);
     return CS_OK;
 }

@@ -21,6 +21,13 @@ struct cs_row_runs {
     const int32_t *first, *rows;
 };
 
+/* Under one mask: keys and values that come to the queries that are here, by the rank that has them, and
+ * those from here that others need, by who. What no query sees stays where it is. */
+struct cs_row_needs {
+    struct cs_row_runs come, go;
+    bool are_all; /* with the own ones these are all rows of the slot */
+};
+
 struct cs_input_split {
     int32_t ranks, place;                     /* as tables->context */
     const int32_t *owner;                     /* (n_tokens) */
@@ -28,6 +35,8 @@ struct cs_input_split {
     const int32_t *row;                       /* (n) of the slot, ascending */
     struct cs_row_runs tokens;                /* of the slot's rows */
     struct cs_row_runs fill[CS_MAX_ENCODERS]; /* of the rows that leave an encoder */
+    struct cs_row_needs need[CS_SLOT_MASKS];  /* by tables->mask, those of the LLM */
+    struct cs_context_load *load;             /* (ranks) */
     /* labels of the whole slot, evaluation */
     int32_t n_labels;
     const int32_t *label_rows;

@@ -111,8 +111,8 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
     return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
 }
 
-/* Context parallelism: keys and values of all rows and their gradients, those of the own rows as they
- * are sent, and as they come from every rank. */
+/* Context parallelism: keys and values of all rows and their gradients, and those of the own rows as
+ * they come from every other rank. */
 static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                              int32_t stage, const struct cs_layer *layer, int64_t rows, int element)
 {
@@ -121,7 +121,7 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
     if (cp == 1 || attention == NULL)
         return 0;
     return 2 * cs_attention_kv_width(attention) * element *
-           (2 * (int64_t)plan->budget.seq_tokens + (cp + 1) * rows);
+           (2 * (int64_t)plan->budget.seq_tokens + (cp - 1) * rows);
 }
 
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,

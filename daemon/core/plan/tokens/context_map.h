@@ -11,11 +11,24 @@ struct cs_context_cost {
     const double *per_pair; /* (n_masks) */
 };
 
+/* What a rank has of a slot. */
+struct cs_context_load {
+    int64_t rows, pairs; /* of query and key, under every mask once */
+    double work;         /* in the unit of the costs */
+};
+
 /* owner (n_rows): the rank of every row, 0 .. ranks - 1. Rows are dealt out in blocks
  * (core/plan/context.h), no rank gets more of them than the cap; ranks may get none. masks (n_masks):
- * the same rows under different rules. */
+ * the same rows under different rules. load (ranks). */
 enum cs_status cs_context_map(const struct cs_mask_plan *masks, int32_t n_masks,
                               const struct cs_context_cost *cost, enum cs_balance_how how,
-                              int32_t ranks, int32_t *owner, struct cs_err *err) CS_NODISCARD;
+                              int32_t ranks, int32_t *owner, struct cs_context_load *load,
+                              struct cs_err *err) CS_NODISCARD;
+
+/* Who needs which keys under a mask: need (ranks, blocks of n_rows) is 1 where some row of the rank
+ * sees some row of the block. owner: of a map as above. Where that is not known in closed form, ranks
+ * with rows need all. */
+void cs_context_needs(const struct cs_mask_plan *mask, const int32_t *owner, int32_t ranks,
+                      uint8_t *need);
 
 #endif
