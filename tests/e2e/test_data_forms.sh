@@ -73,6 +73,11 @@ if sys.argv[1] == "data/train.json":
 sys.exit(got != json.load(open("want.json")) or got[1] != 48)
 PY
 done
+# a folder of pictures with a table of their names and texts
+mkdir data/folder && cp data/images/train-0000[01].png data/folder && printf 'file_name,text\ntrain-00000.png,"red, green"\ntrain-00001.png,blue\n' >data/folder/metadata.csv
+job data/folder | sed 's|, images = "data/images"||; s|token = "<image>"|&, key = "file_name"|' >job.lua
+"$C" data check job.lua >out 2>&1 || fail "$(cat out)"
+grep -q 'vision   2 items, 128 rows, from the keys "file_name"' out || fail "$(cat out)"
 # what was decoded is kept for the next time, and a file that was changed is decoded again
 job data/train.json | sed 's|images = "data/images"|&, cache = { dir = "cache", size = "10 MB" }|' >job.lua
 for want in "36 12" "48 0" "47 1"; do
