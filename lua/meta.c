@@ -31,20 +31,27 @@ static const struct cs_lua_method methods[] = {
 
 /* clang-format on */
 
+/* what a value may be: alternatives between bars, words of a choice without their quotes */
+static const char *type_words(const struct cs_arg *arg)
+{
+    static const char *const plain[] = {
+        "string", "integer", "number",   "boolean",      "table",
+        "",       "table",   "function", "number|false", "string|table"};
+    if (arg->type == CS_ARG_VALUE)
+        return cs_lua_kind_name(arg->kind);
+    return arg->values ? arg->values : plain[arg->type];
+}
+
 static void add_type(struct cs_buf *out, const struct cs_arg *arg)
 {
-    static const char *const plain[] = {"string", "integer", "number", "boolean",
-                                        "table",  "",        "table",  "function"};
-    if (arg->type == CS_ARG_VALUE) {
-        cs_buf_adds(out, cs_lua_kind_name(arg->kind));
-    } else if (arg->type == CS_ARG_STRING && arg->values) {
-        for (const char *p = arg->values; *p;) {
-            size_t n = strcspn(p, "|");
-            cs_buf_addf(out, "%s\"%.*s\"", p == arg->values ? "" : "|", (int)n, p);
-            p += n + (p[n] == '|');
-        }
-    } else {
-        cs_buf_adds(out, plain[arg->type]);
+    if (arg->type != CS_ARG_STRING || !arg->values) {
+        cs_buf_adds(out, type_words(arg));
+        return;
+    }
+    for (const char *p = arg->values; *p;) {
+        size_t n = strcspn(p, "|");
+        cs_buf_addf(out, "%s\"%.*s\"", p == arg->values ? "" : "|", (int)n, p);
+        p += n + (p[n] == '|');
     }
 }
 
@@ -111,11 +118,7 @@ void cs_lua_meta(struct cs_buf *out)
 /* "a|b|c" as words, without the quotes that mdoc would take as its own */
 static void manual_type(struct cs_buf *out, const struct cs_arg *arg)
 {
-    if (arg->type != CS_ARG_STRING || !arg->values) {
-        add_type(out, arg);
-        return;
-    }
-    for (const char *p = arg->values; *p; p++) {
+    for (const char *p = type_words(arg); *p; p++) {
         if (*p == '|')
             cs_buf_adds(out, ", ");
         else

@@ -8,9 +8,9 @@
 #include "core/base/near.h"
 #include "lua/base/json.h"
 
-static const char *const type_names[] = {"a string",      "an integer", "a number",
-                                         "true or false", "a table",    "a value",
-                                         "a list",        "a function", "a number or false"};
+static const char *const type_names[] = {
+    "a string", "an integer", "a number",   "true or false",     "a table",
+    "a value",  "a list",     "a function", "a number or false", "a name or a table"};
 
 static const struct cs_arg *find_arg(const struct cs_lua_function *f, const char *key)
 {
@@ -119,6 +119,9 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     case CS_ARG_LIST:
         ok = type == LUA_TTABLE;
         break;
+    case CS_ARG_NAMED:
+        ok = type == LUA_TTABLE || type == LUA_TSTRING;
+        break;
     case CS_ARG_FUNCTION:
         ok = type == LUA_TFUNCTION;
         break;
@@ -167,6 +170,18 @@ static void note_defaults(lua_State *L, const struct cs_lua_function *f)
     }
 }
 
+/* A name, on top of the stack, is the table with it. */
+static void spell_out(lua_State *L, const struct cs_arg *arg)
+{
+    if (arg->type != CS_ARG_NAMED || lua_type(L, -1) != LUA_TSTRING)
+        return;
+    lua_pushvalue(L, -2);
+    lua_createtable(L, 0, 1);
+    lua_pushvalue(L, -3);
+    lua_setfield(L, -2, "name");
+    lua_rawset(L, 1);
+}
+
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
 {
     if (!lua_istable(L, 1))
@@ -180,8 +195,10 @@ void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
         const struct cs_arg *arg = find_arg(f, lua_tostring(L, -2));
         if (!arg)
             unknown_key(L, f, lua_tostring(L, -2));
-        else
+        else {
             check_value(L, f, arg);
+            spell_out(L, arg);
+        }
     }
     for (int i = 0; i < f->n_args; i++) {
         if (!f->args[i].is_required)

@@ -21,6 +21,7 @@ enum cs_arg_type {
     CS_ARG_LIST,  /* array of numbers, booleans or tables: checked by the function */
     CS_ARG_FUNCTION,
     CS_ARG_LIMIT, /* a number, or false: off */
+    CS_ARG_NAMED, /* plain data, or a string that is short for { name = STRING } */
 };
 
 struct cs_arg {

@@ -17,7 +17,7 @@ static const struct cs_arg llava_args[] = {
     {"mix", CS_ARG_LIST, false, NULL, 0, 0, 0, "{}", "further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each"},
     {"weight", CS_ARG_NUMBER, false, NULL, 0, 1e9, 0, "samples of all sources are drawn alike", "share of the first source beside those of mix"},
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "channel of samples that name none"},
-    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none chatml", "chat template: a built-in name or typed segments"},
+    {"template", CS_ARG_NAMED, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none chatml", "chat template: a built-in name or typed segments"},
     {"cache", CS_ARG_TABLE, false, NULL, 0, 0, 0, "none", "where decoded and resized media are kept for later epochs and other jobs: { dir = \"DIR\", size = \"20 GB\" }"},
     {"on_bad_sample", CS_ARG_STRING, false, "skip|fail", 0, 0, 0, "\"skip\"", "what a broken sample does"},
     {"max_bad_fraction", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0.01", "share of broken samples that ends the job"},

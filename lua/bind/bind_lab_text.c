@@ -23,7 +23,7 @@ static const struct cs_arg tokens_args[] = {
 };
 static const struct cs_arg render_args[] = {
     {"messages", CS_ARG_LIST, true, NULL, 0, 0, 0, NULL, "{ { role = \"user\", content = \"<image> What is it?\" }, { role = \"assistant\", content = \"a cat\" } }"},
-    {"template", CS_ARG_TABLE, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none or none is given chatml", "chat template: a built-in name or typed segments"},
+    {"template", CS_ARG_NAMED, false, NULL, 0, 0, 0, "the tokenizer's own, where it has none or none is given chatml", "chat template: a built-in name or typed segments"},
     {"tokenizer", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "with one: ids and labels as well"},
     {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"<image>\"", "placeholder in user turns"},
     {"rows", CS_ARG_INT, false, NULL, 1, MAX_ROWS, 0, "1", "LLM rows of a picture"},

@@ -180,7 +180,7 @@ function sweep_:json() end
 ---@field mix? table further sources, trained as one with the first: { json = ..., images = ..., weight = ..., name = ... } each (default {})
 ---@field weight? number share of the first source beside those of mix (default samples of all sources are drawn alike)
 ---@field name? string channel of samples that name none
----@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none chatml)
+---@field template? string|table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none chatml)
 ---@field cache? table where decoded and resized media are kept for later epochs and other jobs: { dir = "DIR", size = "20 GB" } (default none)
 ---@field on_bad_sample? "skip"|"fail" what a broken sample does (default "skip")
 ---@field max_bad_fraction? number share of broken samples that ends the job (default 0.01)
@@ -332,7 +332,7 @@ function sweep_:json() end
 
 ---@class cs.lab.render.Args
 ---@field messages table { { role = "user", content = "<image> What is it?" }, { role = "assistant", content = "a cat" } }
----@field template? table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none or none is given chatml)
+---@field template? string|table chat template: a built-in name or typed segments (default the tokenizer's own, where it has none or none is given chatml)
 ---@field tokenizer? string with one: ids and labels as well
 ---@field token? string placeholder in user turns (default "<image>")
 ---@field rows? integer LLM rows of a picture (default 1)

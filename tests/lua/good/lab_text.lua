@@ -21,6 +21,8 @@ for i, id in ipairs(r.ids) do
   if id == 359 then pictures = pictures + 1; assert(r.labels[i] == -1) end
   if r.labels[i] >= 0 then trained = trained + 1; assert(r.labels[i] == r.ids[i + 1]) end
 end
+-- the name of a template alone
+assert(cs.lab.render { template = "plain", messages = { { role = "user", content = "no" }, { role = "assistant", content = "yes" } } }.text == "no\nyes\n")
 assert(pictures == 3 and trained > 3 and #r.ids == #r.labels)
 
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
