@@ -24,7 +24,7 @@ static const struct cs_arg adamw_args[] = {
     {"weight_decay", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "decoupled; not on biases and norms"},
     {"clip", CS_ARG_NUMBER, false, NULL, 0, 1e9, 0, "1.0", "global gradient norm; 0: no clipping"},
     {"warmup_steps", CS_ARG_INT, false, NULL, 0, 1e9, 0, "0", "linear warm-up"},
-    {"groups", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "parameters with a learning rate or a decay of their own: { { glob = \"vision.projector/*\", lr = 1e-3, weight_decay = 0 } }; of several that match the last one holds"},
+    {"groups", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "parameters with a learning rate or a decay of their own: { { glob = \"vision.projector\", lr = 1e-3, weight_decay = 0 } }; globs of layers or of names of parameters, of several that name one the last holds"},
     {"state", CS_ARG_STRING, false, "fp32|bf16", 0, 0, 0, "\"fp32\"", "what training keeps: fp32 masters, gradients and moments, 18 bytes for a parameter with its bf16 weight; or gradients and moments in bf16 and no masters, 8 bytes, rounded stochastically, on GPUs that compute in bf16"},
 };
 static const struct cs_arg decay_args[] = {

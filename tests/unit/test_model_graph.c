@@ -399,6 +399,40 @@ static void wrong_graphs_are_refused(void **state)
     }
 }
 
+static void groups_of_the_optimizer_name_what_trains(void **state)
+{
+    static const struct {
+        const char *glob, *message; /* NULL: it is taken */
+    } rows[] = {
+        {"vision.projector",    NULL                                                                                },
+        {"vision.projector/*",  NULL                                                                                },
+        {"*.bias",              NULL                                                                                },
+        {"visoin.projector",    "optimizer.groups[0].glob \"visoin.projector\" matches no "
+                             "parameter that trains; did you mean \"vision.projector\"?"},
+        {"llm",                 "matches no parameter that trains; layers are like"                                 },
+        {"llm/*up_proj.weight", "matches no parameter that trains; parameters are like"                             },
+    };
+    static const struct cs_test_spec options = {.rules = "train:vision.projector"};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        struct cs_spec *spec = NULL;
+        struct cs_graph *graph = NULL;
+        json_t *root = cs_test_spec_json(&options);
+        json_object_set_new(json_object_get(root, "optimizer"), "groups",
+                            json_pack("[{s:s, s:f}]", "glob", rows[i].glob, "lr", 1e-3));
+        assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
+        assert_int_equal(cs_graph_build(spec, false, arena, &graph, &err),
+                         rows[i].message ? CS_INVALID : CS_OK);
+        if (rows[i].message != NULL && strstr(err.text, rows[i].message) == NULL)
+            fail_msg("row %zu: \"%s\" lacks \"%s\"", i, err.text, rows[i].message);
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
 static void refuse_config(int module, json_t *config, enum cs_status status, const char *message)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -542,6 +576,7 @@ int main(void)
         cmocka_unit_test(widths_of_neighbours_meet_in_the_projector),
         cmocka_unit_test(feature_layer_drops_what_feeds_nothing),
         cmocka_unit_test(wrong_graphs_are_refused),
+        cmocka_unit_test(groups_of_the_optimizer_name_what_trains),
         cmocka_unit_test(configs_must_fit_their_modules),
         cmocka_unit_test(flops_and_bytes_equal_the_formulas),
         cmocka_unit_test(flops_of_other_halves_equal_the_formulas),

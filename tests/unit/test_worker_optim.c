@@ -14,6 +14,7 @@
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"
+#include "support/tmpdir.h"
 
 struct fixture {
     struct cs_test_planned made;
@@ -21,16 +22,17 @@ struct fixture {
     struct cs_optim *optim;
 };
 
-static int setup(void **state)
+/* groups: stolen */
+static int setup_with(void **state, double clip, int warmup, json_t *groups)
 {
     static const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 1};
     struct fixture *f = calloc(1, sizeof *f);
     struct cs_err err = {0};
     json_t *root = cs_test_spec_json(&options);
     json_object_set_new(root, "optimizer",
-                        json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}", "kind", "adamw", "lr",
-                                  1e-2, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
-                                  "clip", 1.0, "warmup_steps", 4));
+                        json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i, s:o}", "kind", "adamw",
+                                  "lr", 1e-2, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
+                                  "clip", clip, "warmup_steps", warmup, "groups", groups));
     f->made = cs_test_plan_json(root, NULL);
     need(cs_params_new(f->made.graph, f->made.plan, 0, cs_test_device(), &f->params, &err), &err);
     need(cs_optim_new(f->made.spec, f->made.graph, f->made.plan, f->params, cs_test_device(), 0,
@@ -40,6 +42,21 @@ static int setup(void **state)
     cs_optim_begin(f->optim);
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 1.0, 4, json_array());
+}
+
+/* tests/golden/make_optim.py says the same to torch */
+static int setup_groups(void **state)
+{
+    return setup_with(state, 0.0, 0,
+                      json_pack("[{s:s, s:f, s:f}, {s:s, s:f, s:f}, {s:s, s:f}]", "glob",
+                                "llm.layers.0", "lr", 1e-3, "weight_decay", 0.3, "glob",
+                                "llm/*norm.weight", "lr", 5e-2, "weight_decay", 0.4, "glob",
+                                "llm/*down_proj.weight", "weight_decay", 0.0));
 }
 
 static int teardown(void **state)
@@ -113,6 +130,65 @@ static void update_is_adamw_and_decays_matrices_only(void **state)
     free(before);
 }
 
+/* which of the golden's groups holds a parameter */
+static const char *golden_group(const char *name)
+{
+    return strstr(name, "norm.weight") != NULL ? "norm"
+           : strstr(name, "down_proj") != NULL ? "down"
+           : strstr(name, ".layers.") != NULL  ? "block"
+                                               : "plain";
+}
+
+static void begin_numbers(const struct fixture *f)
+{
+    for (int32_t i = 0; i < f->params->n; i++) {
+        const struct cs_shard *t = &f->params->shard[i];
+        for (int64_t k = 0; k < t->param->count; k++)
+            ((float *)t->master)[k] = (float)(k % 35 % 5 - 2) / 4;
+    }
+}
+
+static void give_gradients(const struct fixture *f, int step)
+{
+    for (int32_t i = 0; i < f->params->n; i++) {
+        const struct cs_shard *t = &f->params->shard[i];
+        for (int64_t k = 0; k < t->param->count; k++)
+            ((float *)t->grad)[k] = (float)((k % 35 % 7 - 3) * (step + 1)) / 8;
+    }
+}
+
+static void compare_numbers(const struct fixture *f, const json_t *golden, int step)
+{
+    for (int32_t i = 0; i < f->params->n; i++) {
+        const struct cs_shard *t = &f->params->shard[i];
+        const char *group = golden_group(t->param->name);
+        const json_t *want = json_array_get(json_object_get(golden, group), (size_t)step);
+        for (int64_t k = 0; k < t->param->count; k++) {
+            const double w = json_number_value(json_array_get(want, (size_t)(k % 35)));
+            if (!(fabs((double)t->master[k] - w) <= 1e-6))
+                fail_msg("step %d: %s[%lld] is %.9g, torch has %.9g in group %s", step,
+                         t->param->name, (long long)k, (double)t->master[k], w, group);
+        }
+    }
+}
+
+static void groups_have_rates_and_decays_of_their_own_as_in_torch(void **state)
+{
+    struct fixture *f = *state;
+    json_error_t error;
+    json_t *golden = json_load_file(source_path("tests/golden/optim.json"), 0, &error);
+    assert_non_null(golden);
+    begin_numbers(f);
+    for (int step = 0; step < 3; step++) {
+        cs_optim_begin(f->optim);
+        give_gradients(f, step);
+        assert_int_equal(cs_optim_norm(f->optim, NULL, 1, 0, NULL), CS_OK);
+        cs_optim_update(f->optim, step);
+        compare_numbers(f, golden, step);
+    }
+    json_decref(golden);
+}
+
 static void assert_unchanged_by_a_step(struct fixture *f)
 {
     char before[64][33], after[33];
@@ -170,6 +246,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(norm_is_of_the_mean_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(update_is_adamw_and_decays_matrices_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(groups_have_rates_and_decays_of_their_own_as_in_torch,
+                                        setup_groups, teardown),
         cmocka_unit_test_setup_teardown(a_norm_that_is_not_finite_skips_the_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_without_a_trained_token_changes_nothing, setup,
                                         teardown),

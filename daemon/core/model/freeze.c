@@ -8,6 +8,7 @@
 #include "core/base/glob.h"
 #include "core/base/near.h"
 #include "core/model/graph_parts.h"
+#include "core/model/groups.h"
 
 /* n layers one after the other. is_fed: a gradient of rows that enter from another branch is wanted
  * at that layer, and with it at all that follow; NULL: nothing enters. */
@@ -46,25 +47,22 @@ static int names_like(const struct cs_graph *graph, const char *glob, const char
     return n;
 }
 
-static enum cs_status no_match(const struct cs_graph *graph, const struct cs_spec *spec, int rule,
-                               struct cs_arena *arena, struct cs_err *err)
+/* where: "model.rules[0]"; what, of those, it does not match: "layer" */
+static enum cs_status no_match(const struct cs_graph *graph, const char *where, const char *glob,
+                               const char *what, struct cs_arena *arena, struct cs_err *err)
 {
-    const char *glob = spec->rules[rule].glob;
     const bool is_tensor = strchr(glob, '/') != NULL;
-    const char *what = is_tensor ? "parameter" : "layer";
     const char **names =
         CS_NEW_ARRAY(arena, const char *,
                      graph->n_layers + graph->n_modules + graph->n_branches + graph->n_params);
     const int n = names_like(graph, glob, names);
     const char *near = cs_near(glob, names, n);
-    if (near != NULL)
-        return cs_fail(err, CS_INVALID,
-                       "model.rules[%d].glob \"%s\" matches no %s; did you mean \"%s\"?", rule,
+    if (near != NULL && strcmp(near, glob) != 0)
+        return cs_fail(err, CS_INVALID, "%s.glob \"%s\" matches no %s; did you mean \"%s\"?", where,
                        glob, what, near);
-    return cs_fail(err, CS_INVALID,
-                   "model.rules[%d].glob \"%s\" matches no %s; %ss are like \"%s\" and \"%s\"",
-                   rule, glob, what, what, names[is_tensor ? 0 : n - graph->n_layers],
-                   names[n - 1]);
+    return cs_fail(err, CS_INVALID, "%s.glob \"%s\" matches no %s; %ss are like \"%s\" and \"%s\"",
+                   where, glob, what, is_tensor ? "parameter" : "layer",
+                   names[is_tensor ? 0 : n - graph->n_layers], names[n - 1]);
 }
 
 /* Globs with a '/' are of parameters, others of layers. Returns how many parameters it decides;
@@ -115,7 +113,9 @@ enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec
 {
     for (int r = 0; r < spec->n_rules; r++)
         if (apply_rule(graph, spec->rules[r].glob, spec->rules[r].is_train) == 0)
-            return no_match(graph, spec, r, arena, err);
+            return no_match(
+                graph, cs_arena_printf(arena, "model.rules[%d]", r), spec->rules[r].glob,
+                strchr(spec->rules[r].glob, '/') != NULL ? "parameter" : "layer", arena, err);
     for (int i = 0; i < graph->n_adapters; i++) /* whatever the rules say of their layers */
         graph->params[graph->adapters[i].a].is_trainable =
             graph->params[graph->adapters[i].b].is_trainable = true;
@@ -126,6 +126,38 @@ enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec
             continue;
         graph->layers[param->layer].n_trained += param->count;
         graph->n_trained += param->count;
+    }
+    return CS_OK;
+}
+
+static bool is_in_group(const struct cs_graph *graph, const struct cs_param *param,
+                        const char *glob)
+{
+    return cs_glob_match(glob, param->name) ||
+           cs_glob_match(glob, graph->layers[param->layer].path);
+}
+
+int32_t cs_graph_group(const struct cs_graph *graph, const struct cs_spec *spec,
+                       const struct cs_param *param)
+{
+    for (int32_t g = spec->n_groups - 1; g >= 0; g--)
+        if (is_in_group(graph, param, spec->groups[g].glob))
+            return g;
+    return -1;
+}
+
+enum cs_status cs_graph_check_groups(const struct cs_graph *graph, const struct cs_spec *spec,
+                                     struct cs_arena *arena, struct cs_err *err)
+{
+    for (int32_t g = 0; g < spec->n_groups; g++) {
+        const char *where = cs_arena_printf(arena, "optimizer.groups[%d]", g);
+        bool is_there = false;
+        for (int i = 0; i < graph->n_params && !is_there; i++)
+            is_there = graph->params[i].is_trainable &&
+                       is_in_group(graph, &graph->params[i], spec->groups[g].glob);
+        if (!is_there)
+            return no_match(graph, where, spec->groups[g].glob, "parameter that trains", arena,
+                            err);
     }
     return CS_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "core/mask/span.h"
 #include "core/model/graph_parts.h"
+#include "core/model/groups.h"
 
 /* of an encoder whose items have any size, where nobody said how large they are */
 enum { MOST_ITEM_BYTES = 192 * 1000 * 1000, MOST_FILE_ITEMS = 4096 };
@@ -521,6 +522,7 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
                        "nothing trains: model.rules leave all %d layers frozen; add "
                        "model:train(\"%s\") or the like",
                        graph->n_layers, graph->n_encoders > 0 ? graph->modules[1].name : "llm");
+    CS_TRY(cs_graph_check_groups(graph, spec, arena, err));
     cs_graph_mark_needs(graph, arena);
     *out = graph;
     return CS_OK;

@@ -162,8 +162,8 @@ static const struct cs_spec_key keys[] = {
     INT64("optimizer", "warmup_steps", 0, 1e12, "0", R(warmup_steps), "linear rise of the learning rate"),
     WORD("optimizer", "state", "fp32|bf16", "fp32", R(state), "what is kept of a trained parameter beside its weight in the precision of the job: an fp32 master, gradient and two moments (18 bytes with a bf16 weight), or gradient and moments in bf16 and no master (8 bytes); bf16 rounds stochastically and is for GPUs that compute in bf16"),
 
-    GROUP("optimizer", "groups", "[]", "list: parameters with a learning rate or a decay of their own; of several that match the last one holds"),
-    TEXT("optimizer.groups[]", "glob", 256, NULL, GRP(glob), "which parameters, by name: vision.projector/*, llm/*norm.weight"),
+    GROUP("optimizer", "groups", "[]", "list: parameters with a learning rate or a decay of their own; of several that name a parameter the last one holds"),
+    TEXT("optimizer.groups[]", "glob", 256, NULL, GRP(glob), "which parameters, by name or by the path of their layer: vision.projector, llm/*norm.weight; one of them trains at least"),
     NUMBER("optimizer.groups[]", "lr", -1, 1e3, "-1", GRP(lr), "peak learning rate; -1: the optimizer's"),
     NUMBER("optimizer.groups[]", "weight_decay", -1, 1e3, "-1", GRP(weight_decay), "of matrices; -1: the optimizer's"),
 

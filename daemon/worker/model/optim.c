@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/glob.h"
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/model/groups.h"
 
 static int owner_of(const struct cs_plan *plan, int32_t layer)
 {
@@ -45,15 +45,6 @@ static enum cs_status plan_gather(struct cs_optim *o, const struct cs_graph *gra
     free(count);
     o->all = calloc((size_t)n + 1, sizeof *o->all);
     return o->all != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for the optimizer");
-}
-
-/* the last group of the document that names the parameter, -1: none */
-static int32_t group_of(const struct cs_spec *spec, const char *name)
-{
-    for (int32_t g = spec->n_groups - 1; g >= 0; g--)
-        if (cs_glob_match(spec->groups[g].glob, name))
-            return g;
-    return -1;
 }
 
 static double lr_of(const struct cs_spec *spec, int32_t group)
@@ -96,7 +87,7 @@ static void add_update(struct cs_optim *o, const struct cs_shard *t, int32_t gro
 }
 
 /* Updates of one learning rate lie together: those of the optimizer's own first, then group by group. */
-static void list_tensors(struct cs_optim *o)
+static void list_tensors(struct cs_optim *o, const struct cs_graph *graph)
 {
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_shard *t = &o->params->shard[i];
@@ -107,7 +98,7 @@ static void list_tensors(struct cs_optim *o)
     for (int32_t g = -1; g < o->spec->n_groups; g++) {
         for (int32_t i = 0; i < o->params->n; i++) {
             const struct cs_shard *t = &o->params->shard[i];
-            if (t->exp_avg != NULL && t->own_n > 0 && group_of(o->spec, t->param->name) == g)
+            if (t->exp_avg != NULL && t->own_n > 0 && cs_graph_group(graph, o->spec, t->param) == g)
                 add_update(o, t, g);
         }
         o->group_end[g + 1] = o->n_updates;
@@ -168,7 +159,7 @@ enum cs_status cs_optim_new(const struct cs_spec *spec, const struct cs_graph *g
     if (status == CS_OK)
         status = plan_gather(o, graph, plan, err);
     if (status == CS_OK)
-        list_tensors(o);
+        list_tensors(o, graph);
     if (status != CS_OK) {
         cs_optim_free(o);
         return status;
