@@ -18,7 +18,7 @@ static const struct cs_arg encoder_args[] = {
     {"token", CS_ARG_STRING, false, NULL, 0, 0, 0, "the directory's, or \"<image>\"", "placeholder in the conversations"},
     {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, "image, where it is the only encoder", "the key of a sample that holds its files, also with an s; of several encoders each has the word of its token, or its name"},
     {"video", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "reads videos as well, as the directory's video processor says; keys here stand above its own: { fps = 2, max_frames = 32 }, { num_frames = 8 }"},
-    {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "the directory's, or -1", "hidden state handed on, as in LLaVA: -1 the last block's"},
+    {"feature_layer", CS_ARG_INT, false, NULL, -64, -1, 0, "the directory's, or -1", "hidden state handed on, as in LLaVA: -1 the last block's; of cs.encoder that after its final norm, unless it is given"},
     {"deepstack", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "false: the encoder hands on its last rows alone, none from between its blocks (Qwen3-VL); for a language model of another width"},
     {"final_norm", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "hand on the state after the encoder's final norm instead"},
 };
@@ -103,6 +103,8 @@ static struct features choose_features(lua_State *L, const json_t *hf, const jso
         if (saved.is_said)
             out = saved;
     }
+    if (!out.is_said && json_is_true(json_object_get(hf, "ends_in_norm")))
+        out = (struct features){true, true, -1};
     cs_lua_args_default(L, &encoder_function, "feature_layer", out.is_said ? NULL : "-1");
     return out;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/units.h"
 #include "lua/bind/bind.h"
+#include "lua/bind/bind_described.h"
 #include "lua/bind/bind_encoder.h"
 #include "lua/bind/bind_hf.h"
 #include "lua/bind/bind_items.h"
@@ -41,9 +42,10 @@ static const struct cs_arg mllm_args[] = {
     {"window", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"window\""},
     {"prefix", CS_ARG_INT, false, NULL, 1, 16777216, 0, NULL, "tokens, with mask = \"prefix\""},
 };
-enum { HF, MLP, LINEAR, PROJECTOR_HF, MLLM }; /* rows */
+enum { HF, ENCODER, MLP, LINEAR, PROJECTOR_HF, MLLM }; /* rows */
 static const struct cs_lua_function functions[] = {
     {"cs.hf", "a model directory as save_pretrained writes it", "cs.hf", cs_lua_hf_args, CS_LUA_N_HF_ARGS, cs_lua_hf, "dir"},
+    {"cs.encoder", "an encoder of pictures that is described, with fresh weights; config.json of what is exported says the same", "cs.hf", cs_lua_described_args, CS_LUA_N_DESCRIBED_ARGS, cs_lua_described, NULL},
     {"cs.projector.mlp", "projector of linear layers with an activation between", "cs.projector", mlp_args, CS_ARRAY_LEN(mlp_args), call_mlp, NULL},
     {"cs.projector.linear", "projector of one linear layer", "cs.projector", linear_args, CS_ARRAY_LEN(linear_args), call_linear, NULL},
     {"cs.projector.hf", "the projector of a directory, of whatever kind it is", "cs.projector", cs_lua_projector_hf_args, CS_LUA_N_PROJECTOR_HF_ARGS, cs_lua_projector_hf, "dir"},

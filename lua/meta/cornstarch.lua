@@ -126,6 +126,34 @@ function sweep_:json() end
 ---@field part? "vision"|"audio"|"llm"|"projector" component of a composite directory (LLaVA, Qwen3-VL, Voxtral ...)
 ---@field init? "weights"|"random" read the weights, or start from random ones (default "weights")
 
+---@class cs.encoder.Args
+---@field hidden_size? integer width of a row (default 768)
+---@field intermediate_size? integer inner width of the MLPs (default 3072)
+---@field num_hidden_layers? integer blocks (default 12)
+---@field num_attention_heads? integer heads of queries (default 12)
+---@field num_key_value_heads? integer heads of keys and values (default num_attention_heads)
+---@field head_dim? integer width of a head (default hidden_size / num_attention_heads)
+---@field image_size? integer pixels a side of its pictures; 0: they have any size, as processor says (default 224)
+---@field patch_size? integer pixels a side of a patch (default 16)
+---@field positions? "none"|"row"|"bicubic"|"area"|"corners"|"buckets" learned positions: one for every patch of image_size, or a square table that is resized to the grid of a picture, as in DINOv2 (bicubic), SigLIP 2 (area), Qwen3-VL (corners), SmolVLM (buckets: not resized, the place at the same share) (default "row")
+---@field num_positions? integer rows of that table (default the patches of image_size)
+---@field rope_theta? number queries and keys are turned by their place in the grid, as in Pixtral; absent: they are not
+---@field norm_type? "layer_norm"|"rms_norm" kind of all norms (default "layer_norm")
+---@field norm_eps? number of all norms (default 1e-6)
+---@field qk_norm? "none"|"head"|"width" RMS norms of queries and keys: of every head, or over all of them (default "none")
+---@field hidden_act? "gelu"|"gelu_pytorch_tanh"|"relu"|"silu"|"quick_gelu" of the MLPs (default "gelu")
+---@field gated_mlp? boolean the activation of one product times another (gate_proj, up_proj) instead of one (fc1) (default false)
+---@field qkv_bias? boolean whether queries, keys and values have biases (default true)
+---@field out_bias? boolean whether what leaves the attention has one (default true)
+---@field mlp_bias? boolean whether the MLPs have them (default true)
+---@field patch_bias? boolean whether the patches have one (default true)
+---@field class_row? boolean a learned row before the patches, which projectors drop (default false)
+---@field pre_norm? boolean a norm before the first block, as in CLIP (default false)
+---@field final_norm? boolean a norm behind the last block (default true)
+---@field layer_scale? boolean what a half of a block adds is multiplied with a learned vector, as in DINOv2 (default false)
+---@field initializer_range? number standard deviation of fresh weights (default 0.02)
+---@field processor? table what is done to pictures, as in a preprocessor_config.json: { image_processor_type = "CLIPImageProcessor", ... } (default pictures are resized to image_size, values from -1 to 1)
+
 ---@class cs.projector.mlp.Args
 ---@field layers? integer linear layers (default 2)
 ---@field activation? "gelu"|"gelu_pytorch_tanh"|"relu"|"silu"|"quick_gelu" between the layers (default "gelu")
@@ -194,7 +222,7 @@ function sweep_:json() end
 ---@field weight_decay? number decoupled; not on biases and norms (default 0)
 ---@field clip? number global gradient norm; 0: no clipping (default 1.0)
 ---@field warmup_steps? integer linear warm-up (default 0)
----@field groups? table parameters with a learning rate or a decay of their own: { { glob = "vision.projector/*", lr = 1e-3, weight_decay = 0 } }; of several that match the last one holds (default {})
+---@field groups? table parameters with a learning rate or a decay of their own: { { glob = "vision.projector", lr = 1e-3, weight_decay = 0 } }; globs of layers or of names of parameters, of several that name one the last holds (default {})
 ---@field state? "fp32"|"bf16" what training keeps: fp32 masters, gradients and moments, 18 bytes for a parameter with its bf16 weight; or gradients and moments in bf16 and no masters, 8 bytes, rounded stochastically, on GPUs that compute in bf16 (default "fp32")
 
 ---@class cs.lr.cosine.Args
@@ -341,6 +369,11 @@ function sweep_:json() end
 ---@param args string|cs.hf.Args
 ---@return cs.hf
 function cs.hf(args) end
+
+---an encoder of pictures that is described, with fresh weights; config.json of what is exported says the same
+---@param args cs.encoder.Args
+---@return cs.hf
+function cs.encoder(args) end
 
 ---projector of linear layers with an activation between
 ---@param args cs.projector.mlp.Args

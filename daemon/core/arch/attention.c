@@ -266,7 +266,8 @@ static enum cs_status read_kind(const struct reader *r, int type, struct cs_atte
 static enum cs_status read_rope(const struct reader *r, int type, int kind)
 {
     struct cs_attention *a = &r->arch->attention[kind];
-    if (r->family->rope == NULL)
+    const char *key = r->family->rope_key;
+    if (r->family->rope == NULL || (key != NULL && cs_doc_get(r->config->json, key, NULL) == NULL))
         return CS_OK;
     if (kind > 0 && !(r->family->rope->local_theta > 0)) { /* one rope for all, read already */
         a->rope = r->arch->attention[0].rope;

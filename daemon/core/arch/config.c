@@ -64,6 +64,7 @@ static void store(const struct cs_config_key *key, double number, enum cs_arch_a
     char *at = (char *)arch + key->field;
     switch (key->store) {
     case CS_KEY_INT:
+    case CS_KEY_WORD:
         *(int32_t *)(void *)at = (int32_t)number;
         break;
     case CS_KEY_FLOAT:
@@ -80,11 +81,35 @@ static void store(const struct cs_config_key *key, double number, enum cs_arch_a
     }
 }
 
+/* The place of a word in "a|b|c", which it is one of. */
+static int place_of(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    int place = 0;
+    while (strncmp(words, word, n) != 0 || (words[n] != '\0' && words[n] != '|')) {
+        words = strchr(words, '|') + 1;
+        place++;
+    }
+    return place;
+}
+
+static const char *word_at(const char *words, int place, int *n)
+{
+    for (; place > 0; place--)
+        words = strchr(words, '|') + 1;
+    *n = (int)strcspn(words, "|");
+    return words;
+}
+
 static void say_default(const struct cs_config_source *config, const struct cs_config_key *key,
                         const char *name, const char *source, double number)
 {
     char value[64];
-    if (key->store == CS_KEY_BOOL)
+    int n;
+    const char *word = key->store == CS_KEY_WORD ? word_at(key->doc.accept, (int)number, &n) : NULL;
+    if (word != NULL)
+        snprintf(value, sizeof value, "%.*s", n, word);
+    else if (key->store == CS_KEY_BOOL)
         snprintf(value, sizeof value, "%s", number > 0 ? "true" : "false");
     else if (key->store == CS_KEY_ACT)
         snprintf(value, sizeof value, "%s", cs_act_word((enum cs_arch_act)number));
@@ -127,6 +152,8 @@ static void take(const struct cs_config_key *key, const json_t *value, struct cs
     if (json_is_array(value)) /* of equal numbers: front_read.c */
         value = json_array_get(value, 0);
     double number = json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
+    if (key->store == CS_KEY_WORD)
+        number = place_of(key->doc.accept, json_string_value(value));
     store(key, number,
           key->store == CS_KEY_ACT ? cs_act_named(json_string_value(value)) : CS_ARCH_ACT_NONE,
           arch);

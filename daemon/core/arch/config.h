@@ -6,7 +6,14 @@
 #include "core/arch/arch.h"
 #include "core/doc/doc.h"
 
-enum cs_key_store { CS_KEY_NONE, CS_KEY_INT, CS_KEY_FLOAT, CS_KEY_BOOL, CS_KEY_ACT };
+enum cs_key_store {
+    CS_KEY_NONE,
+    CS_KEY_INT,
+    CS_KEY_FLOAT,
+    CS_KEY_BOOL,
+    CS_KEY_ACT,
+    CS_KEY_WORD /* an enum: the place of the word among those that are accepted */
+};
 
 /* What the class does when a key is absent or null. */
 enum cs_key_default {

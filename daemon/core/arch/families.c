@@ -53,7 +53,7 @@ static const struct cs_tensor_table tables[] = {
 static const struct cs_family_set projectors = {NULL, 0, tables, COUNT(tables)};
 static const struct cs_family_set *const sets[] = {
     &cs_families_vision, &cs_families_grid,  &cs_families_audio, &cs_families_llm,
-    &cs_families_gemma,  &cs_families_mixed, &projectors,
+    &cs_families_gemma,  &cs_families_mixed, &cs_families_own,   &projectors,
 };
 
 const struct cs_family *cs_family_at(int i)

@@ -53,10 +53,17 @@ enum cs_tensor_if {
     CS_IF_MLP_BIAS,
     CS_IF_PATCH_BIAS,
     CS_IF_CLASS,
-    CS_IF_PLAIN, /* the MLP is not gated, or it is */
+    CS_IF_PLAIN, /* the MLP is not gated, or it is; with biases */
     CS_IF_GATED,
+    CS_IF_PLAIN_BIAS,
+    CS_IF_GATED_BIAS,
+    CS_IF_LAYER_SCALE,
+    CS_IF_POSITION,
+    CS_IF_PRE_NORM, /* after the embedding; with a bias */
+    CS_IF_PRE_NORM_BIAS,
     CS_IF_STANDARDISED,
     CS_IF_FINAL_NORM,
+    CS_IF_FINAL_NORM_BIAS,
     CS_IF_UNTIED,
     CS_IF_LAYER_NORM,  /* norms of the blocks have biases */
     CS_IF_LINEAR,      /* the chain has the matrix `part` */
@@ -121,6 +128,7 @@ struct cs_family {
     struct cs_arch base;              /* what no key says: kind, family, norm kind, biases ... */
     const struct cs_doc_table *table; /* rows of struct cs_config_key */
     const struct cs_rope_rules *rope; /* NULL: nothing turns */
+    const char *rope_key;             /* it turns where this key says how; NULL: always */
     enum cs_windows windows;
     int32_t window;    /* class default, 0: none */
     int32_t pattern;   /* class default: first block with a window; every so many have none */
@@ -151,7 +159,7 @@ struct cs_family_set {
 };
 
 extern const struct cs_family_set cs_families_vision, cs_families_grid, cs_families_audio,
-    cs_families_llm, cs_families_gemma, cs_families_mixed;
+    cs_families_llm, cs_families_gemma, cs_families_mixed, cs_families_own;
 
 const struct cs_family *cs_family_at(int i);                         /* NULL: behind the last */
 const struct cs_family *cs_family_named(const char *model_type);     /* NULL: no such type */

@@ -9,6 +9,28 @@ static void at_least_one(int32_t *n)
     *n = *n > 0 ? *n : 1;
 }
 
+/* A table has as many rows as its pictures have patches, where a row goes by its number. */
+static enum cs_status check_rows(const struct cs_config_source *config, const struct cs_arch *arch,
+                                 int32_t side, struct cs_err *err)
+{
+    char at[512];
+    const struct cs_front *f = &arch->front;
+    cs_model_at(config, at);
+    const bool is_too_small = arch->image_size > 0 && side == 0; /* check_shape tells */
+    if (f->stem == CS_STEM_FRAMES || f->position == CS_POSITION_NONE || is_too_small)
+        return CS_OK;
+    if (f->position_rows < 1)
+        return cs_fail(err, CS_INVALID,
+                       "%spositions without rows: image_size, or num_positions, says how many", at);
+    if (f->position == CS_POSITION_ROW && f->position_rows != side * side)
+        return cs_fail(
+            err, CS_INVALID,
+            "%s%d positions for pictures of %d patches: a table that is not resized has one "
+            "for each",
+            at, f->position_rows, side * side);
+    return CS_OK;
+}
+
 /* A table that is resized is a square. */
 static enum cs_status check_positions(const struct cs_config_source *config,
                                       const struct cs_front *front, struct cs_err *err)
@@ -113,9 +135,11 @@ enum cs_status cs_front_finish(const struct cs_config_source *config,
     if (f->window > 0) /* it was said in pixels: whole groups of patches */
         f->window = f->window / f->merge / arch->patch_size * f->merge;
     arch->in_width = cs_front_values(arch);
+    CS_TRY(check_rows(config, arch, side, err));
     CS_TRY(check_positions(config, f, err));
     CS_TRY(check_grid(config, arch, err));
-    if (family->tail != NULL)
+    const bool is_norm = family->tail != NULL && strcmp(family->tail, "N") == 0;
+    if (family->tail != NULL && (!is_norm || arch->has_final_norm))
         make_tail(family->tail, arch);
     return CS_OK;
 }

@@ -65,6 +65,7 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
     const bool has_linear = row->part < n_linears(chain_of(arch, row));
     const bool attends = cs_arch_block_mixer(arch, block) == CS_MIXER_ATTENTION;
     const bool is_dense = cs_arch_block_ffn(arch, block) == CS_FFN_DENSE;
+    const bool has_biases = arch->norm == CS_ARCH_LAYER_NORM;
     const bool values[CS_IFS] = {
         [CS_IF_ALWAYS] = true,
         [CS_IF_QKV_BIAS] = arch->has_qkv_bias,
@@ -78,10 +79,17 @@ static bool holds(const struct cs_arch *arch, const struct cs_attention *attenti
         [CS_IF_CLASS] = arch->front.has_class,
         [CS_IF_PLAIN] = !arch->is_gated_mlp,
         [CS_IF_GATED] = arch->is_gated_mlp,
+        [CS_IF_PLAIN_BIAS] = !arch->is_gated_mlp && arch->has_mlp_bias,
+        [CS_IF_GATED_BIAS] = arch->is_gated_mlp && arch->has_mlp_bias,
+        [CS_IF_LAYER_SCALE] = arch->has_layer_scale,
+        [CS_IF_POSITION] = arch->front.position != CS_POSITION_NONE,
+        [CS_IF_PRE_NORM] = arch->front.has_norm,
+        [CS_IF_PRE_NORM_BIAS] = arch->front.has_norm && has_biases,
         [CS_IF_STANDARDISED] = arch->front.is_standardised,
         [CS_IF_FINAL_NORM] = arch->has_final_norm,
+        [CS_IF_FINAL_NORM_BIAS] = arch->has_final_norm && has_biases,
         [CS_IF_UNTIED] = !arch->is_tied,
-        [CS_IF_LAYER_NORM] = arch->norm == CS_ARCH_LAYER_NORM,
+        [CS_IF_LAYER_NORM] = has_biases,
         [CS_IF_LINEAR] = has_linear,
         [CS_IF_LINEAR_BIAS] = has_linear && arch->has_mlp_bias,
         [CS_IF_NEWLINE] = arch->chain.has_newline,
@@ -195,7 +203,7 @@ static enum cs_init init_of(const struct cs_arch *arch, enum cs_param_role role,
     if (role == CS_PARAM_A_LOG)
         return CS_INIT_DECAY;
     if (role == CS_PARAM_DT_BIAS || role == CS_PARAM_MIX_NORM_W || role == CS_PARAM_LAYER_SCALAR ||
-        role == CS_PARAM_AFFINE_SCALE)
+        role == CS_PARAM_AFFINE_SCALE || role == CS_PARAM_SCALE1 || role == CS_PARAM_SCALE2)
         return CS_INIT_ONE;
     if (is_norm_weight(role))
         return arch->norm_offset > 0 ? CS_INIT_ZERO : CS_INIT_ONE;

@@ -92,16 +92,23 @@ out:
     return status;
 }
 
+json_t *cs_model_init_processor(const struct cs_arch *encoder)
+{
+    if (encoder->front.stem != CS_STEM_PATCHES || encoder->image_size == 0)
+        return NULL;
+    return json_pack("{s:s s:b s:b s:b s:b s:i s:f s:{s:i s:i} s:[f f f] s:[f f f]}",
+                     "image_processor_type", "SiglipImageProcessor", "do_resize", 1, "do_rescale",
+                     1, "do_normalize", 1, "do_convert_rgb", 1, "resample", 3, "rescale_factor",
+                     1.0 / 255.0, "size", "height", encoder->image_size, "width",
+                     encoder->image_size, "image_mean", 0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5);
+}
+
 static enum cs_status add_processor(const char *dir, const struct cs_arch *arch, struct cs_err *err)
 {
-    json_t *p =
-        json_pack("{s:s s:b s:b s:b s:b s:i s:f s:{s:i s:i} s:[f f f] s:[f f f]}",
-                  "image_processor_type", "SiglipImageProcessor", "do_resize", 1, "do_rescale", 1,
-                  "do_normalize", 1, "do_convert_rgb", 1, "resample", 3, "rescale_factor",
-                  1.0 / 255.0, "size", "height", arch->image_size, "width", arch->image_size,
-                  "image_mean", 0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5);
-    enum cs_status status = save_json(dir, "preprocessor_config.json", p, err);
-    json_decref(p);
+    json_t *processor = cs_model_init_processor(arch);
+    enum cs_status status =
+        processor ? save_json(dir, "preprocessor_config.json", processor, err) : CS_OK;
+    json_decref(processor);
     return status;
 }
 

@@ -6,8 +6,10 @@
 #ifndef CS_INPUT_MAKE_MODEL_INIT_H
 #define CS_INPUT_MAKE_MODEL_INIT_H
 
+#include <jansson.h>
 #include <stdint.h>
 
+#include "core/arch/arch.h"
 #include "core/base/status.h"
 #include "core/doc/findings.h"
 
@@ -22,5 +24,9 @@ struct cs_model_init {
 
 enum cs_status cs_model_init_make(const struct cs_model_init *init,
                                   struct cs_err *err) CS_NODISCARD;
+
+/* preprocessor_config.json of a new encoder: pictures are resized to its size, values from -1 to 1. A new
+ * object; NULL: it reads no pictures, or those of any size. */
+json_t *cs_model_init_processor(const struct cs_arch *encoder);
 
 #endif
