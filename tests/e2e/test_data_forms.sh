@@ -105,6 +105,12 @@ cat >data/llm/chat_template.jinja <<'EOF'
 EOF
 "$C" data check job.lua --template >out 2>&1 || fail "$(cat out)"
 grep -q "48 samples have the text that" out || fail "$(cat out)"
+# one that knows contents that are texts alone
+cp data/llm/chat_template.jinja parts.jinja
+echo "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}" >data/llm/chat_template.jinja
+"$C" data check job.lua --template >out 2>&1 || fail "$(cat out)"
+grep -q "48 samples have the text that" out || fail "$(cat out)"
+cp parts.jinja data/llm/chat_template.jinja
 # a template of the job that differs is shown with both texts
 sed -i 's|images = "data/images"|&, template = { name = "chatml", default_system = "x" }|' job.lua
 "$C" data check job.lua --template >out 2>&1 && fail "another template equals the model's"

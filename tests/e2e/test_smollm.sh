@@ -63,6 +63,10 @@ return cs.job {
 LUA
 "$C" inspect vlm.lua --sample 0 >said
 expect_text "<|im_start|>system"
+if python3 -c 'import jinja2' 2>/dev/null; then
+  "$C" data check vlm.lua --template >said || fail "not the text of its own template: $(cat said)"
+  expect_text "64 samples have the text that"
+fi
 vlm=$(done_job vlm.lua)
 jobs_py rows "$jobs/$vlm" >losses
 python3 - <<'PY' || fail "the losses do not fall: $(cat losses)"

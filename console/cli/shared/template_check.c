@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "console/cli/shared/template_samples.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
@@ -17,7 +17,8 @@
 extern char **environ;
 
 /* Reads {template, names} and then a sample a line; writes one line of JSON. The environment is that of
- * transformers' apply_chat_template. */
+ * transformers' apply_chat_template. Templates take contents as they are, in parts, or as texts alone: what
+ * one way gives is tried first with the next sample. */
 static const char script[] =
     "import json, sys\n"
     "from jinja2 import nodes\n"
@@ -43,27 +44,29 @@ static const char script[] =
     "env.globals['raise_exception'] = refuse\n"
     "env.globals['strftime_now'] = lambda form: "
     "__import__('datetime').datetime.now().strftime(form)\n"
-    "def in_parts(m):\n"
+    "def in_parts(m, text):\n"
     "    c = m['content']\n"
     "    return {**m, 'content': [{'type': 'text', 'text': c}] if isinstance(c, str) else c}\n"
+    "ways = [lambda m, text: m, in_parts, lambda m, text: {**m, 'content': text}]\n"
     "with open(sys.argv[1], encoding='utf-8') as lines:\n"
     "    head = json.loads(next(lines))\n"
-    "    template, n, parts = env.from_string(head['template']), 0, False\n"
+    "    template, n = env.from_string(head['template']), 0\n"
     "    def render(messages):\n"
     "        return template.render(messages=messages, tools=None, documents=None, "
     "add_generation_prompt=False, **head['names'])\n"
     "    for line in lines:\n"
     "        sample = json.loads(line)\n"
     "        theirs, why = None, None\n"
-    "        for way in ([parts, not parts]):\n"
+    "        for way in list(ways):\n"
     "            try:\n"
-    "                messages = sample['messages']\n"
-    "                theirs = render([in_parts(m) for m in messages] if way else messages)\n"
+    "                theirs = render([way(m, t) for m, t in zip(sample['messages'], "
+    "sample['texts'])])\n"
     "            except Exception as e:\n"
     "                why = str(e) or type(e).__name__\n"
     "                continue\n"
     "            if theirs == sample['text']:\n"
-    "                parts = way\n"
+    "                ways.remove(way)\n"
+    "                ways.insert(0, way)\n"
     "                break\n"
     "        if theirs != sample['text']:\n"
     "            print(json.dumps({'compared': n, 'sample': sample['sample'], 'ours': "
@@ -72,135 +75,6 @@ static const char script[] =
     "            sys.exit(0)\n"
     "        n += 1\n"
     "    print(json.dumps({'compared': n}))\n";
-
-/* --- the samples ------------------------------------------------------------------------------ */
-
-/* "image", "video" or "audio": the marker of the template that holds the placeholder tells. */
-static const char *type_of(const struct cs_template *chat, const char *token)
-{
-    static const char *const types[] = {"image", "video", "audio"};
-
-    for (int i = 0; i < CS_MEDIA; i++)
-        if (chat->media.marker[i] != NULL && strstr(chat->media.marker[i], token) != NULL)
-            return types[i];
-    return types[0];
-}
-
-static void add_medium(json_t *list, const struct cs_source *source, int encoder)
-{
-    const char *token = cs_source_keys(source)->encoder[encoder].token;
-
-    json_array_append_new(list,
-                          json_pack("{s:s}", "type", type_of(cs_source_template(source), token)));
-}
-
-static bool has_placeholder(const struct cs_record *record, int encoder)
-{
-    for (int t = 0; t < record->n_turns; t++)
-        for (int i = 0; i < record->turns[t].n_parts; i++)
-            if (record->turns[t].parts[i].encoder == encoder)
-                return true;
-    return false;
-}
-
-/* Files without a place in the text come first, as they are rendered. */
-static json_t *content_of(const struct cs_source *source, const struct cs_record *record, int t,
-                          bool is_first_user)
-{
-    const struct cs_turn *turn = &record->turns[t];
-    json_t *list = json_array();
-
-    for (int e = 0; is_first_user && e < cs_source_keys(source)->n; e++)
-        for (int i = 0; i < record->n_files[e] && !has_placeholder(record, e); i++)
-            add_medium(list, source, e);
-    for (int i = 0; i < turn->n_parts; i++) {
-        const struct cs_part *p = &turn->parts[i];
-        if (p->encoder >= 0)
-            add_medium(list, source, p->encoder);
-        else
-            json_array_append_new(list, json_pack("{s:s,s:o}", "type", "text", "text",
-                                                  json_stringn(p->text, p->len)));
-    }
-    if (json_array_size(list) == 1 && turn->n_parts == 1 && turn->parts[0].encoder == -1) {
-        json_decref(list);
-        return json_stringn(turn->parts[0].text, turn->parts[0].len);
-    }
-    return list;
-}
-
-static json_t *messages_of(const struct cs_source *source, const struct cs_record *record)
-{
-    static const char *const roles[] = {"system", "user", "assistant"};
-    json_t *out = json_array();
-    bool has_user = false;
-
-    for (int t = 0; t < record->n_turns; t++) {
-        const struct cs_turn *turn = &record->turns[t];
-        bool is_user = turn->role == CS_TURN_USER;
-        json_t *message = json_pack("{s:s,s:o}", "role", roles[turn->role], "content",
-                                    content_of(source, record, t, is_user && !has_user));
-        has_user |= is_user;
-        if (turn->thought != NULL)
-            json_object_set_new(message, "reasoning_content",
-                                json_stringn(turn->thought, turn->n_thought));
-        json_array_append_new(out, message);
-    }
-    return out;
-}
-
-static enum cs_status put_line(FILE *file, json_t *json, struct cs_err *err)
-{
-    char *text = json_dumps(json, JSON_COMPACT);
-    enum cs_status status = text != NULL
-                                ? cs_write_all(fileno(file), text, strlen(text), err)
-                                : cs_fail(err, CS_NO_MEMORY, "no memory to write a sample down");
-
-    free(text);
-    json_decref(json);
-    return status == CS_OK ? cs_write_all(fileno(file), "\n", 1, err) : status;
-}
-
-/* Of one sample; those that cannot be read or rendered are told elsewhere. */
-static enum cs_status put_sample(const struct cs_source *source, uint64_t index, FILE *file,
-                                 struct cs_err *err)
-{
-    const struct cs_record_keys *keys = cs_source_keys(source);
-    const char *tokens[CS_MAX_ENCODERS] = {0};
-    struct cs_rendering rendering = {0};
-    struct cs_record *record = NULL;
-    enum cs_status status = CS_OK;
-
-    for (int e = 0; e < keys->n; e++)
-        tokens[e] = keys->encoder[e].token;
-    if (cs_source_record(source, index, &record, NULL) != CS_OK)
-        return CS_OK;
-    if (cs_template_render(cs_source_template(source), record, tokens, keys->n, &rendering, NULL) ==
-        CS_OK)
-        status = put_line(file,
-                          json_pack("{s:I,s:o,s:o}", "sample", (json_int_t)index, "messages",
-                                    messages_of(source, record), "text",
-                                    json_stringn(cs_buf_str(&rendering.text), rendering.text.len)),
-                          err);
-    cs_rendering_free(&rendering);
-    cs_record_free(record);
-    return status;
-}
-
-static enum cs_status put_all(const struct cs_job_data *d, const char *template_, FILE *file,
-                              struct cs_err *err)
-{
-    const struct cs_tokenizer *tok = cs_source_tokenizer(d->source);
-    json_t *names = json_pack("{s:s}", "date_string", CS_TEMPLATE_DATE);
-
-    for (int i = 0; cs_tokenizer_name(tok, i) != NULL; i++) {
-        const char *key = cs_tokenizer_name(tok, i);
-        json_object_set_new(names, key, json_string(cs_tokenizer_named(tok, key)));
-    }
-    CS_TRY(put_line(file, json_pack("{s:s,s:o}", "template", template_, "names", names), err));
-    for (uint64_t i = 0; i < cs_source_count(d->source); i++)
-        CS_TRY(put_sample(d->source, i, file, err));
-    return CS_OK;
-}
 
 /* --- Python ----------------------------------------------------------------------------------- */
 
@@ -238,7 +112,7 @@ static enum cs_status compare_with(const struct cs_job_data *d, const char *temp
     if (samples == NULL || answer == NULL)
         status = cs_fail_errno(err, "a temporary file");
     if (status == CS_OK)
-        status = put_all(d, template_, samples, err);
+        status = cs_template_put_samples(d, template_, samples, err);
     if (status == CS_OK) {
         snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), fileno(samples));
         status = run_python(path, answer, err);
