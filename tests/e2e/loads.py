@@ -5,7 +5,8 @@
 
 Each model is trained for five steps and exported; the exported directory must load without missing or unexpected tensors, its
 logits (of a tower: its last rows) on the golden's input must be ours, and the files of tokenizer and processors must be there
-byte for byte. Of an adapter both are tried: merged, and as PEFT's over the model that it was trained beside.
+byte for byte. So must what `model convert` makes of it: other names, experts one by one or fused, shards, bfloat16. Of an
+adapter both are tried: merged, and as PEFT's over the model that it was trained beside.
 """
 import importlib, json, os, pkgutil, re, shutil, subprocess, sys, torch, transformers
 from safetensors.torch import load_file
@@ -31,7 +32,7 @@ def with_files(source, out):
     config = json.load(open(f"{source}/config.json"))
     token = config.get("image_token_id", config.get("image_token_index", 1))
     files = dict(FILES, **{"tokenizer.json": json.dumps({"added_tokens": [{"id": token, "content": "<image>"}], "model": {"vocab": {}}})})
-    if "vision_config" in config:
+    if "vision_config" in config or "audio_config" in config or "image_size" in config or "num_mel_bins" in config:
         files |= {PROCESSORS[0]: '{"do_resize":  true}', PROCESSORS[2]: '{"fps": 2}\n'}
     for name, text in files.items():
         open(f"{out}/{name}", "w", newline="").write(text)
@@ -96,7 +97,8 @@ def run(model, golden):
         return model(**kw)
 
 
-def deviation_of(model, golden, got):
+def compared(model, golden, got):
+    """What is compared of both: ours, theirs."""
     if "last" in got:
         theirs = run(model, golden)
         theirs = theirs if torch.is_tensor(theirs) else theirs.last_hidden_state if "pooler_output" not in theirs or golden["in.probe"].shape == theirs.last_hidden_state.shape else theirs.pooler_output
@@ -107,7 +109,45 @@ def deviation_of(model, golden, got):
         logits = run(model, golden).logits
         ours, theirs = got["logits"], logits.reshape(-1, logits.shape[-1])[got["rows"].long()]
     assert torch.isfinite(ours).all() and torch.isfinite(theirs).all(), "values that are no numbers"
+    return ours, theirs
+
+
+def deviation_of(model, golden, got):
+    ours, theirs = compared(model, golden, got)
     return float((ours - theirs).abs().max()) / max(1.0, 0.1 * float(theirs.abs().max()))
+
+
+def angle_of(model, golden, got):
+    """1 - cosine: where weights are rounded, single values move far."""
+    return 1 - float(torch.nn.functional.cosine_similarity(*(x.flatten().double() for x in compared(model, golden, got)), 0))
+
+
+def conversions(config):
+    """Arguments of `model convert` that change such a directory."""
+    yield ["--shard", "50000"]
+    yield ["--dtype", "bfloat16"]
+    if "text_config" in config:
+        yield from (["--names", names] for names in ("saved", "nested", "v4"))
+    if config["model_type"] in ("qwen3_moe", "mixtral"):
+        yield from (["--experts", experts] for experts in ("each", "fused"))
+
+
+def check_conversions(worker, path, source, golden, got):
+    done = []
+    console = os.path.join(os.path.dirname(worker), "cornstarch-console")
+    for args in conversions(json.load(open(f"{path}/config.json"))):
+        to = f"{path}.{'.'.join(args)}"
+        r = subprocess.run([console, "model", "convert", path, to] + args, capture_output=True, text=True)
+        assert r.returncode == 0, f"convert {args}: {r.stderr}"
+        try:
+            measure, limit = (angle_of, 0.02) if args[0] == "--dtype" else (deviation_of, LIMIT.get(os.path.basename(source), 1e-4))
+            apart = measure(load(to, source), golden, got)
+            assert apart <= limit, f"off by {apart:.3g}"
+        except AssertionError as e:
+            raise AssertionError(f"convert {args}: {e}")
+        done.append(args[-1])
+        shutil.rmtree(to)
+    return done
 
 
 def check_model(worker, out, source):
@@ -116,12 +156,13 @@ def check_model(worker, out, source):
     files = with_files(source, with_files_dir)
     export(worker, with_files_dir, f"{out}/{name}")
     path = folder_of(f"{out}/{name}", source)
-    deviation = deviation_of(load(path, source), load_file(f"{source}/golden.safetensors"), load_file(f"{out}/{name}/after.safetensors"))
-    is_tower = "last" in load_file(f"{out}/{name}/after.safetensors")
-    for file in [] if is_tower else files:
+    golden, got = load_file(f"{source}/golden.safetensors"), load_file(f"{out}/{name}/after.safetensors")
+    deviation = deviation_of(load(path, source), golden, got)
+    done = check_conversions(worker, path, source, golden, got)
+    for file in [f for f in files if "last" not in got or f == PROCESSORS[0]]:
         assert os.path.exists(f"{path}/{file}"), f"{file} is missing"
         assert open(f"{path}/{file}", "rb").read() == open(f"{with_files_dir}/{file}", "rb").read(), f"{file} is changed"
-    return f"{os.path.basename(path):16s} {deviation:.2g}", deviation, LIMIT.get(name, 1e-4)
+    return f"{os.path.basename(path):16s} {deviation:.2g}, converted: {' '.join(done)}", deviation, LIMIT.get(name, 1e-4)
 
 
 def check_adapter(worker, out, adapter, source):

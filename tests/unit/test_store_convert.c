@@ -184,6 +184,40 @@ static void parts_of_a_composite_have_all_prefixes(void **state)
     cs_arena_free(arena);
 }
 
+/* names that transformers reads: all of a tower have its prefix of version 4 where there was one, and a tensor that
+ * has a name of its own keeps it */
+static void names_are_those_that_composites_know(void **state)
+{
+    static const struct {
+        const char *model;
+        enum cs_convert_names names;
+        const char *name;
+    } rows[] = {
+        {"llava-onevision", CS_CONVERT_NAMES_saved,  "image_newline"                                         },
+        {"llava-onevision", CS_CONVERT_NAMES_nested, "model.image_newline"                                   },
+        {"llava-onevision", CS_CONVERT_NAMES_v4,
+         "vision_tower.vision_model.encoder.layers.0.layer_norm1.weight"                                     },
+        {"qwen2-vl",        CS_CONVERT_NAMES_v4,     "visual.blocks.0.attn.qkv.weight"                       },
+        {"qwen3-vl",        CS_CONVERT_NAMES_nested, "model.visual.blocks.0.attn.qkv.weight"                 },
+        {"smolvlm",         CS_CONVERT_NAMES_v4,     "model.vision_model.encoder.layers.0.layer_norm1.weight"},
+        {"voxtral",         CS_CONVERT_NAMES_v4,     "audio_tower.conv1.weight"                              },
+    };
+
+    const char *tmp = *state;
+    if (beside("smolvlm") == NULL)
+        skip();
+    struct cs_arena *arena = cs_arena_new(0);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const char *from = cs_arena_strdup(arena, beside(rows[i].model));
+        const char *out = AT(cs_arena_printf(arena, "out%zu", i));
+        must((struct cs_convert){.dir = from, .out = out, .names = rows[i].names});
+        if (!has_name(IN(out, "model.safetensors"), rows[i].name))
+            fail_msg("row %zu: %s has no %s", i, rows[i].model, rows[i].name);
+        read_the_same(from, out);
+    }
+    cs_arena_free(arena);
+}
+
 static void shards_have_an_index_and_are_no_larger_than_asked(void **state)
 {
     const char *tmp = *state;
@@ -308,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(experts_go_together_and_apart_again, make, drop),
         cmocka_unit_test_setup_teardown(parts_of_a_composite_have_all_prefixes, make, drop),
+        cmocka_unit_test_setup_teardown(names_are_those_that_composites_know, make, drop),
         cmocka_unit_test_setup_teardown(shards_have_an_index_and_are_no_larger_than_asked, make,
                                         drop),
         cmocka_unit_test_setup_teardown(types_are_rounded_and_said, make, drop),

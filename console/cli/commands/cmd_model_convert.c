@@ -23,7 +23,7 @@ static const char *const dtypes[] = {"keep", "float32", "bfloat16", "float16", N
 #define AT(field) offsetof(struct values, field)
 /* clang-format off */
 static const struct cs_option options[] = {
-    {"names", 0, CS_OPT_ENUM, 0, 0, "keep", NULL, names, "of the parts of a composite: saved (vision_tower., language_model.), nested (model.vision_tower., model.language_model.), v4 (saved, with vision_model. in towers)", AT(names)},
+    {"names", 0, CS_OPT_ENUM, 0, 0, "keep", NULL, names, "of the parts of a composite: saved (vision_tower., language_model.), nested (model.vision_tower., model.language_model.), v4 (saved, with vision_model. in the towers of CLIP and SigLIP)", AT(names)},
     {"experts", 0, CS_OPT_ENUM, 0, 0, "keep", NULL, experts, "a tensor for each, or one fused for all of a block", AT(experts)},
     {"layout", 0, CS_OPT_STRING, 0, 0, NULL, "MODEL_TYPE", NULL, "of InternVL: internvl (transformers) or internvl_chat (its authors)", AT(layout)},
     {"dtype", 0, CS_OPT_ENUM, 0, 0, "keep", NULL, dtypes, "type of the written weights", AT(dtype)},

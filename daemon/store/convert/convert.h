@@ -12,7 +12,7 @@
  *   keep    as the directory has them
  *   saved   outside of each other: "vision_tower.", "language_model.", Qwen's "visual.", "model."
  *   nested  as the classes of transformers 5 have them: "model.vision_tower.", "model.language_model.", "lm_head."
- *   v4      as saved, and towers with the prefix of version 4: "vision_model.encoder. ..." */
+ *   v4      as saved, and towers with the prefix that version 4 had: "vision_model.encoder. ..." */
 #define CS_CONVERT_NAMES(X) X(keep) X(saved) X(nested) X(v4)
 /* Matrices of experts: as they are, one tensor for each, or one for all of a block. */
 #define CS_CONVERT_EXPERTS(X) X(keep) X(each) X(fused)

@@ -34,7 +34,8 @@ static const char *in_composite(const struct cs_conversion *c, enum cs_module_ki
             continue;
         const char *disk = cs_arena_printf(c->arena, "%s%s", row->disk, component + len);
         const struct cs_part_name *owner = cs_composite_name(c->to, disk);
-        const int fit = fitness(c, kind, disk);
+        /* a tensor that has a name of its own has no other */
+        const int fit = fitness(c, kind, disk) + (component[len] == '\0' ? 2 : 0);
         if (owner == NULL || owner->kind != kind || fit <= best_fit)
             continue;
         best = disk;
@@ -47,4 +48,15 @@ const char *cs_convert_name(const struct cs_conversion *c, enum cs_module_kind k
                             const char *component)
 {
     return c->to != NULL ? in_composite(c, kind, component) : component;
+}
+
+bool cs_convert_has_prefix(const struct cs_conversion *c, enum cs_module_kind kind,
+                           const struct cs_tensor_info *info)
+{
+    static const char prefix[] = "vision_model.";
+    bool is_there = c->to == NULL;
+    for (int i = 0; c->to != NULL && i < c->to->n_names; i++)
+        is_there = is_there || strcmp(c->to->names[i].disk, "vision_tower.") == 0;
+    return kind == CS_MODULE_ENCODER && is_there && info->alt != NULL &&
+           (c->to == NULL || begins(info->alt, prefix));
 }

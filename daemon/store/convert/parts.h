@@ -26,6 +26,10 @@ enum cs_status cs_convert_part(struct cs_conversion *c, enum cs_module_kind kind
 /* names.c: what a tensor of a part is called in the result; NULL: it has no name there */
 const char *cs_convert_name(const struct cs_conversion *c, enum cs_module_kind kind,
                             const char *component);
+/* Whether version 4 put a prefix before the tensors of such a tower (info->alt): in a directory of its own the
+ * family's, inside of composites that of CLIP and SigLIP, where they keep their tower as "vision_tower.". */
+bool cs_convert_has_prefix(const struct cs_conversion *c, enum cs_module_kind kind,
+                           const struct cs_tensor_info *info);
 /* config.c: c->config, and the processor's where the layout has one of its own */
 enum cs_status cs_convert_config(struct cs_conversion *c) CS_NODISCARD;
 /* write.c: one file, or shards with their index */

@@ -143,8 +143,7 @@ static const struct cs_tensor_info *find_group(const struct part *p,
 static const char *spelling(const struct part *p, const struct cs_tensor_info *info)
 {
     const struct cs_st_tensor *found = cs_hfdir_tensor(p->dir, info->name, info->alt);
-    const bool is_tower = p->kind == CS_MODULE_ENCODER;
-    if (p->c->asked->names == CS_CONVERT_NAMES_v4 && is_tower && info->alt != NULL)
+    if (p->c->asked->names == CS_CONVERT_NAMES_v4 && cs_convert_has_prefix(p->c, p->kind, info))
         return info->alt;
     return p->c->asked->names == CS_CONVERT_NAMES_keep && found != NULL ? found->name : info->name;
 }
@@ -225,7 +224,7 @@ static enum cs_status add_infos(struct part *p, const struct cs_tensor_info *lis
 static const char *rest_name(const struct part *p, const char *name)
 {
     const struct cs_tensor_info *first = p->n_source > 0 ? &p->source[0] : NULL;
-    const bool is_tower = p->kind == CS_MODULE_ENCODER && first != NULL && first->alt != NULL;
+    const bool is_tower = first != NULL && cs_convert_has_prefix(p->c, p->kind, first);
     const size_t len = is_tower ? strlen(first->alt) - strlen(first->name) : 0;
     if (!is_tower || p->c->asked->names == CS_CONVERT_NAMES_keep)
         return name;
