@@ -1,14 +1,15 @@
 """Writes variants/: small models of options that the larger goldens do not have, with their exact behaviour.
 
-  python3 tests/golden/make_variants.py DIR [NAME...]      needs torch and transformers; CPU, float32, eager attention
+  python3 tests/golden/make_variants.py DIR [NAME...]      needs torch, transformers and peft; CPU, float32, eager attention
 
 The keys of golden.safetensors are those that README.md lists; inputs of composites are named as the arguments of the
 class, but in.x for pictures and sounds. Where `edit` or `rename` makes an older dialect of the files, transformers is
-asked whether it reads the same model from them."""
+asked whether it reads the same model from them. DIR/adapters/ gets adapters in PEFT's layout over some of them."""
 import json
 import os
 import sys
 
+import peft
 import torch
 import transformers as T
 from safetensors.torch import load_file, save_file
@@ -194,6 +195,39 @@ def prepare(variant, directory):
     return model
 
 
+# matrices of recurrent layers beside those of attention; those of a tower beside those of its language model
+ADAPTERS = {
+    "qwen3.5": dict(of="../models/qwen3.5", cls="Qwen3_5ForCausalLM", layers=["in_proj_qkv", "in_proj_b", "out_proj", "q_proj"]),
+    "mistral3": dict(of="mistral3", cls="Mistral3ForConditionalGeneration", layers=["q_proj", "up_proj"]),
+}
+
+
+def read_inputs(path):
+    """What the class is given, as a golden has it."""
+    long = {"ids": "input_ids", "x": "pixel_values"}
+    stored = {k[3:]: v for k, v in load_file(path).items() if k.startswith("in.")}
+    return {long.get(k, k): v for k, v in stored.items()}
+
+
+def train_five(run, model):
+    both = [[p for p in model.parameters() if p.requires_grad and (p.dim() >= 2) == is_matrix] for is_matrix in (True, False)]
+    optimizer = torch.optim.AdamW([dict(params=both[0], weight_decay=0.1), dict(params=both[1], weight_decay=0.0)],
+                                  lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms = [], []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = run()[0]
+        loss.backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(both[0] + both[1], 1.0)))
+        losses.append(float(loss))
+        optimizer.step()
+    return {"step.loss": torch.tensor(losses), "step.norm": torch.tensor(norms)}
+
+
+def save(tensors, directory):
+    save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, os.path.join(directory, "golden.safetensors"))
+
+
 def write(variant, directory):
     model = prepare(variant, directory)
     g = torch.Generator().manual_seed(1)
@@ -216,20 +250,33 @@ def write(variant, directory):
     loss.backward()
     keep["out.loss"] = loss
     keep |= {"grad." + n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-    both = [[p for p in model.parameters() if (p.dim() >= 2) == is_matrix] for is_matrix in (True, False)]
-    optimizer = torch.optim.AdamW([dict(params=both[0], weight_decay=0.1), dict(params=both[1], weight_decay=0.0)],
-                                  lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
-    losses, norms = [], []
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss, _ = run()
-        loss.backward()
-        norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
-        losses.append(float(loss))
-        optimizer.step()
-    keep |= {"step.loss": torch.tensor(losses), "step.norm": torch.tensor(norms)}
-    save_file({k: v.detach().contiguous().clone() for k, v in keep.items()}, os.path.join(directory, "golden.safetensors"))
+    save(keep | train_five(run, model), directory)
 
 
-for name in sys.argv[2:] or VARIANTS:
-    write(VARIANTS[name], os.path.join(sys.argv[1], name))
+def adapt(adapter, directory, base):
+    torch.manual_seed(0)
+    given = read_inputs(os.path.join(base, "golden.safetensors"))
+    model = getattr(T, adapter["cls"]).from_pretrained(base, attn_implementation="eager", dtype=torch.float32)
+    config = peft.LoraConfig(r=2, lora_alpha=3, lora_dropout=0.0, target_modules=adapter["layers"])
+    model = peft.get_peft_model(model, config).train()
+    for p in model.parameters():
+        if p.requires_grad:
+            p.data = 0.1 * torch.randn_like(p)
+    config.base_model_name_or_path = adapter["of"]
+    model.save_pretrained(os.path.join(directory, "adapter"))
+    os.remove(os.path.join(directory, "adapter", "README.md"))
+    run = lambda: (lambda o: (o.loss, o.logits))(model(**given, use_cache=False))
+    loss, logits = run()
+    loss.backward()
+    keep = {"in." + SHORT.get(k, k): v for k, v in given.items()} | {"out.loss": loss, "out.logits": logits}
+    keep |= {"grad." + n.replace("base_model.model.", "").replace(".default", ""): p.grad.clone()
+             for n, p in model.named_parameters() if p.requires_grad}
+    save(keep | train_five(run, model), directory)
+
+
+names = sys.argv[2:] or list(VARIANTS) + ["adapters"]
+for name in names:
+    if name != "adapters":
+        write(VARIANTS[name], os.path.join(sys.argv[1], name))
+for name in ADAPTERS if "adapters" in names else []:
+    adapt(ADAPTERS[name], os.path.join(sys.argv[1], "adapters", name), os.path.join(sys.argv[1], ADAPTERS[name]["of"]))

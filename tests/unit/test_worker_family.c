@@ -112,6 +112,25 @@ static void adapters_are_as_peft_has_them(void **state)
     assert_int_equal(run_one(path, adapter), 0);
 }
 
+/* Of layers that only some families have, and of a tower beside the language model. */
+static void rarer_adapters_are_as_peft_has_them(void **state)
+{
+    static const char *const rows[][2] = {
+        {"models/qwen3.5",    "variants/adapters/qwen3.5" },
+        {"variants/mistral3", "variants/adapters/mistral3"},
+    };
+
+    char name[256], dir[4096], adapter[4096];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(name, sizeof name, "tests/golden/%s", rows[i][0]);
+        assert_non_null(realpath(source_path(name), dir));
+        snprintf(name, sizeof name, "tests/golden/%s", rows[i][1]);
+        assert_non_null(realpath(source_path(name), adapter));
+        assert_int_equal(run_one(dir, adapter), 0);
+    }
+}
+
 /* What the model in dir computes after five steps on the golden's input, its logits; malloc'ed. */
 static float *trained_logits(const char *tmp, const char *name, const char *dir, int64_t *n)
 {
@@ -227,6 +246,65 @@ static void what_nothing_reads_of_a_golden_is_refused(void **state)
     }
 }
 
+/* A directory with an adapter of one more tensor than the others. */
+static void put_adapter(const char *tmp, const char *more)
+{
+    static const float values[32] = {0};
+    static const char config[] = "{\"peft_type\": \"LORA\", \"r\": 1, \"lora_alpha\": 1, "
+                                 "\"modules_to_save\": [], \"target_parameters\": []}";
+    const struct cs_st_out out[] = {
+        {.name = "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight",
+         .dtype = CS_F32,
+         .n_dims = 2,
+         .dim = {1, 16},
+         .data = values                                                                                                                        },
+        {.name = "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight",
+         .dtype = CS_F32,
+         .n_dims = 2,
+         .dim = {16, 1},
+         .data = values                                                                                                                        },
+        {.name = more,                                                             .dtype = CS_F32, .n_dims = 2, .dim = {1, 16}, .data = values},
+    };
+    char path[8192];
+    assert_int_equal(mkdir(tmpdir_path(tmp, "adapter"), 0700), 0);
+    tmpdir_write(tmpdir_path(tmp, "adapter/adapter_config.json"), config, sizeof config - 1);
+    assert_int_equal(cs_st_write(tmpdir_path(tmp, "adapter/adapter_model.safetensors"), out, 3,
+                                 NULL, NULL, NULL),
+                     CS_OK);
+    assert_non_null(
+        realpath(source_path("tests/golden/variants/llama-dynamic/golden.safetensors"), path));
+    assert_int_equal(symlink(path, tmpdir_path(tmp, "golden.safetensors")), 0);
+}
+
+static void adapters_that_nothing_reads_are_refused(void **state)
+{
+    static const struct {
+        const char *more, *says;
+    } rows[] = {
+        {"base_model.model.lm_head.lora_A.weight",
+         "has an adapter of lm_head, which is no matrix of a block of llm"            },
+        {"base_model.model.model.embed_tokens.lora_embedding_A",
+         "embed_tokens.lora_embedding_A is no factor of the adapter of a linear layer"},
+        {"base_model.model.model.layers.0.self_attn.o_proj.lora_magnitude_vector.weight",
+         "lora_magnitude_vector.weight is no factor of the adapter of a linear layer" },
+    };
+
+    char dir[4096];
+    (void)state;
+    assert_non_null(realpath(source_path("tests/golden/variants/llama-dynamic"), dir));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *tmp = tmpdir_new();
+        struct cs_selftest test;
+        struct cs_err err = {0};
+        const struct cs_selftest_request asked = {.dir = dir, .adapter = tmp};
+        put_adapter(tmp, rows[i].more);
+        assert_int_not_equal(cs_selftest_family(&asked, cs_test_device(), &test, &err), CS_OK);
+        if (strstr(err.text, rows[i].says) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", err.text, rows[i].says);
+        tmpdir_free(tmp);
+    }
+}
+
 /* However the files lie, the same numbers come out of training, to the bit. */
 static void layouts_of_a_model_train_the_same(void **state)
 {
@@ -276,6 +354,8 @@ int main(void)
         cmocka_unit_test(what_nothing_reads_of_a_golden_is_refused),
         cmocka_unit_test(layouts_of_a_model_train_the_same),
         cmocka_unit_test(adapters_are_as_peft_has_them),
+        cmocka_unit_test(rarer_adapters_are_as_peft_has_them),
+        cmocka_unit_test(adapters_that_nothing_reads_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

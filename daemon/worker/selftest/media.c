@@ -126,6 +126,15 @@ static enum cs_status check_item(const struct cs_golden *g, const struct cs_gold
     const int64_t last = x->dim[x->n_dims - 1], before = x->dim[x->n_dims - 2];
     const int64_t patches = (int64_t)one->grid[0] * one->grid[1] * one->grid[2];
     int64_t n = patches * cs_front_values(a);
+    int32_t fixed[3];
+    cs_front_fixed_grid(a, fixed);
+    if (a->front.position == CS_POSITION_ROW && fixed[0] > 0 &&
+        (one->grid[1] != fixed[1] || one->grid[2] != fixed[2]))
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s: item %lld is a picture of %d x %d patches, and every one of this tower "
+                       "has %d x %d: positions that are resized are not supported in its family",
+                       cs_st_path(g->file), (long long)i, one->grid[1], one->grid[2], fixed[1],
+                       fixed[2]);
     bool is_inside = one->grid[0] > 0 && one->grid[1] > 0 && one->grid[2] > 0;
     if (one->order == CS_MEDIUM_PICTURE)
         is_inside &= (int64_t)one->grid[1] * a->patch_size <= before &&
