@@ -54,6 +54,8 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter,
 enum cs_status cs_golden_open_job(json_t *document, struct cs_device *device, struct cs_golden *out,
                                   struct cs_err *err) CS_NODISCARD;
 void cs_golden_close(struct cs_golden *golden);
+
+/* ---- arrays.c ---- */
 bool cs_golden_has(const struct cs_golden *golden, const char *name);
 /* fp32 values of a tensor, in the arena; count may be NULL */
 enum cs_status cs_golden_floats(const struct cs_golden *golden, const char *name, float **out,
