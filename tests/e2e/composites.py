@@ -1,6 +1,7 @@
 """Tiny random models of every composite family as transformers saves them: weights, tokenizer, processors, chat
 template in the manner of the family's own. make(NAME, DIR) writes one and returns its row of FAMILIES."""
 import os
+import sys
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
@@ -43,7 +44,7 @@ TEMPLATES = {
               "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}",
     "onevision": loop("{{ '<|im_start|>' + m['role'] + ' ' }}" + media_first("<image>", "<video>", lead="\\n") + "{{ '<|im_end|>' }}"),
     "inst": loop("{% if m['role'] == 'user' %}{{ '[INST] ' }}" + media_first("<image>\\n") + "{{ ' [/INST]' }}"
-                 "{% elif m['role'] == 'assistant' %}{{ ' ' + m['content'][0]['text'] + '</s> ' }}{% endif %}"),
+                 "{% elif m['role'] == 'assistant' %}{{ ' ' + m['content'][0]['text'] + eos_token + ' ' }}{% endif %}"),
     "qwen2": chatml(QWEN, "You are a helpful assistant."),
     "qwen3": chatml(QWEN),
     "audio": "{% set n = namespace(value=0) %}" + chatml(parts(
@@ -278,3 +279,19 @@ def make(name, folder, seed=0):
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return FAMILIES[name]
+
+
+def main(out, *names):
+    for name in names:
+        folder = f"{out}/{name}"
+        config, processor = FAMILIES[name][1]()
+        config.architectures = [FAMILIES[name][0]]
+        config.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        for file in os.listdir(folder):
+            if file.startswith("tokenizer"):
+                os.remove(f"{folder}/{file}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

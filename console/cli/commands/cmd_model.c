@@ -32,7 +32,7 @@ struct init_values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"seed", 0, CS_OPT_INT, 0, INT64_MAX, "0", NULL, NULL, "decides the weights", AT(seed)},
-    {"text", 0, CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "build a tokenizer from this text (language models)", AT(text)},
+    {"text", 0, CS_OPT_STRING, 0, 0, NULL, "FILE", NULL, "build a tokenizer from this text (language models, composites)", AT(text)},
     {"vocab", 0, CS_OPT_INT, 260, 1 << 20, "4096", NULL, NULL, "largest vocabulary of that tokenizer", AT(vocab)},
 };
 
@@ -67,7 +67,8 @@ const struct cs_command cs_command_model_init = {
     .name = "model init",
     .role = CS_ROLE_OWNER,
     .usage = "[options] CONFIG DIR",
-    .help = "make a model directory with fresh weights",
+    .help = "make a model directory with fresh weights; a composite gets the processors that lie "
+            "beside CONFIG",
     .run = init,
     .min_args = 2,
     .max_args = 2,

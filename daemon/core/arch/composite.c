@@ -234,3 +234,39 @@ const char *cs_composite_mask(const struct cs_composite_family *family, const js
                            : "vision";
     return said != NULL && strcmp(said, "vision") == 0 ? family->mask : NULL;
 }
+
+/* Names that begin with "model." are those of the classes in memory, where there are others. */
+static int fit_saved(void *user, enum cs_module_kind kind, const char *disk)
+{
+    (void)user;
+    (void)kind;
+    return strncmp(disk, "model.", 6) != 0;
+}
+
+const char *cs_composite_disk_name(const struct cs_composite_family *family,
+                                   enum cs_module_kind kind, const char *component,
+                                   int (*fit)(void *user, enum cs_module_kind kind,
+                                              const char *disk),
+                                   void *user, struct cs_arena *arena)
+{
+    enum { OF_ITSELF = 16 }; /* above all that fits the part */
+
+    const char *best = NULL;
+    int best_fit = -1;
+    for (int i = 0; i < family->n_names; i++) {
+        const struct cs_part_name *row = &family->names[i];
+        const size_t len = strlen(row->component);
+        if (row->kind != kind || strncmp(component, row->component, len) != 0)
+            continue;
+        const char *disk = cs_arena_printf(arena, "%s%s", row->disk, component + len);
+        const struct cs_part_name *owner = cs_composite_name(family, disk);
+        int fits = (fit != NULL ? fit : fit_saved)(user, kind, disk);
+        if (fits >= 0 && len > 0 && component[len] == '\0') /* a row of this tensor alone */
+            fits += OF_ITSELF;
+        if (owner == NULL || owner->kind != kind || fits <= best_fit)
+            continue;
+        best = disk;
+        best_fit = fits;
+    }
+    return best;
+}

@@ -85,5 +85,13 @@ const char *cs_composite_mask(const struct cs_composite_family *family, const js
 /* The row of names that fits, NULL: the tensor is of no part. */
 const struct cs_part_name *cs_composite_name(const struct cs_composite_family *family,
                                              const char *disk);
+/* What a tensor of a part is called in the files: of the names that its class gives it the one that fits best
+ * (fit: how well, below 0 not at all), of equals the first; NULL: none. fit NULL: as transformers 5 saves it. In the
+ * arena. */
+const char *cs_composite_disk_name(const struct cs_composite_family *family,
+                                   enum cs_module_kind kind, const char *component,
+                                   int (*fit)(void *user, enum cs_module_kind kind,
+                                              const char *disk),
+                                   void *user, struct cs_arena *arena);
 
 #endif

@@ -3,21 +3,15 @@
 
 #include <dirent.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "core/arch/arch.h"
-#include "core/base/hash.h"
 #include "core/base/io.h"
-#include "core/base/philox.h"
 #include "input/make/bpe_train.h"
-#include "store/safetensors.h"
+#include "input/make/model_parts.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20, MAX_TEXT_BYTES = 64 << 20 };
-
-static const char *const special_tokens[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>",
-                                             "<image>", "<audio>"};
 
 static enum cs_status save_json(const char *dir, const char *name, const json_t *json,
                                 struct cs_err *err)
@@ -59,18 +53,22 @@ static enum cs_status fresh_dir(const char *dir, struct cs_err *err)
     return CS_OK;
 }
 
-/* Tokenizer files; the configuration learns vocabulary and special ids. */
-static enum cs_status add_tokenizer(const struct cs_model_init *init, json_t *config,
-                                    struct cs_err *err)
+/* Tokenizer files; the configuration learns vocabulary and special ids, the root of a composite (family) those of
+ * its placeholders. */
+static enum cs_status add_tokenizer(const struct cs_model_init *init,
+                                    const struct cs_composite_family *family, json_t *root,
+                                    struct cs_arena *arena, struct cs_err *err)
 {
+    const char *tokens[CS_MAKE_TOKENS];
+    json_t *config = family != NULL ? json_object_get(root, family->text_key) : root;
     struct cs_buf text = {0};
     json_t *tokenizer = NULL, *about = NULL;
     CS_TRY(cs_read_file(init->text, MAX_TEXT_BYTES, &text, err));
-    enum cs_status status =
-        cs_bpe_train(cs_buf_str(&text), text.len, init->max_vocab, special_tokens,
-                     CS_ARRAY_LEN(special_tokens), &tokenizer, err);
+    enum cs_status status = cs_bpe_train(cs_buf_str(&text), text.len, init->max_vocab, tokens,
+                                         cs_make_tokens(family, arena, tokens), &tokenizer, err);
     if (status != CS_OK)
         goto out;
+    cs_make_token_ids(family, tokenizer, root);
     const json_t *added = json_object_get(tokenizer, "added_tokens");
     json_int_t first = json_integer_value(json_object_get(json_array_get(added, 0), "id"));
     json_int_t n = first + (json_int_t)json_array_size(added);
@@ -112,82 +110,65 @@ static enum cs_status add_processor(const char *dir, const struct cs_arch *arch,
     return status;
 }
 
-/* Standard deviation of a fresh weight. Positions start as strong as the patches beside them, else
- * attention by place is learned late; outputs of a block start small, so that its residual stream
- * keeps its scale (GPT-2: 1 / sqrt(2 layers)). */
-static double spread(const struct cs_tensor_info *info, const struct cs_arch *arch)
-{
-    double std = (double)arch->initializer_range;
-    if (info->role == CS_PARAM_POSITION)
-        return std * sqrt((double)(arch->channels * arch->patch_size * arch->patch_size));
-    if (info->role == CS_PARAM_O_W || info->role == CS_PARAM_DOWN_W ||
-        info->role == CS_PARAM_MIX_OUT_W || info->role == CS_PARAM_EXPERT_DOWN_W)
-        return std / sqrt(2.0 * arch->n_layers);
-    return std;
-}
-
-static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, uint64_t seed,
-                 int64_t n, float *out)
-{
-    uint64_t name = cs_fnv1a64(info->name, strlen(info->name));
-    if (info->init == CS_INIT_NORMAL)
-        cs_philox_fill_normal(seed, name, 0, n, spread(info, arch), out);
-    else if (info->init == CS_INIT_DECAY)
-        cs_philox_fill_decay(seed, name, n, out);
-    else
-        for (int64_t i = 0; i < n; i++)
-            out[i] = info->init == CS_INIT_ONE ? 1.0f : 0.0f;
-}
-
 static enum cs_status save_weights(const struct cs_model_init *init, const struct cs_arch *arch,
                                    struct cs_arena *arena, struct cs_err *err)
 {
-    struct cs_tensor_info *info;
     char path[CS_PATH_CAP];
-    int n = cs_arch_tensors(arch, arena, &info);
-    struct cs_st_out *out = CS_NEW_ARRAY(arena, struct cs_st_out, n);
-    for (int i = 0; i < n; i++) {
-        int64_t count = 1;
-        out[i] =
-            (struct cs_st_out){.name = info[i].name, .dtype = CS_F32, .n_dims = info[i].n_dims};
-        for (int d = 0; d < info[i].n_dims; d++) {
-            out[i].dim[d] = info[i].dim[d];
-            count *= info[i].dim[d];
-        }
-        float *values = CS_NEW_ARRAY(arena, float, count);
-        fill(&info[i], arch, init->seed, count, values);
-        out[i].data = values;
-        out[i].is_f32 = 1;
-    }
+    struct cs_st_out *out = NULL;
+    const int n = cs_make_weights(arch, NULL, init->seed, arena, &out);
     CS_TRY(cs_path(path, err, "%s/model.safetensors", init->dir));
     return cs_st_write(path, out, n, NULL, NULL, err);
+}
+
+static enum cs_status make_plain(const struct cs_model_init *init, json_t *config,
+                                 struct cs_arena *arena, struct cs_err *err)
+{
+    struct cs_arch arch;
+    if (init->text != NULL)
+        CS_TRY(add_tokenizer(init, NULL, config, arena, err));
+    CS_TRY(cs_arch_read(&(struct cs_config_source){init->config, "", config, init->findings}, arena,
+                        &arch, err));
+    json_object_set_new(config, "dtype", json_string("float32"));
+    if (arch.kind == CS_MODULE_ENCODER)
+        CS_TRY(add_processor(init->dir, &arch, err));
+    CS_TRY(save_weights(init, &arch, arena, err));
+    return save_json(init->dir, "config.json", config, err); /* last: then it is complete */
+}
+
+/* The parts are read as those of a directory, so its config.json comes first; it goes where they fail. */
+static enum cs_status make_whole(const struct cs_model_init *init,
+                                 const struct cs_composite_family *family, json_t *root,
+                                 struct cs_arena *arena, struct cs_err *err)
+{
+    char path[CS_PATH_CAP];
+    if (!json_is_object(json_object_get(root, family->text_key)))
+        return cs_fail(err, CS_INVALID, "%s is missing or not an object", family->text_key);
+    CS_TRY(cs_path(path, err, "%s/config.json", init->dir));
+    if (init->text != NULL)
+        CS_TRY(add_tokenizer(init, family, root, arena, err));
+    CS_TRY(cs_make_copies(init, err));
+    json_object_set_new(root, "dtype", json_string("float32"));
+    CS_TRY(save_json(init->dir, "config.json", root, err));
+    const enum cs_status status = cs_make_whole(init, arena, err);
+    if (status != CS_OK)
+        (void)unlink(path);
+    return status;
 }
 
 enum cs_status cs_model_init_make(const struct cs_model_init *init, struct cs_err *err)
 {
     json_t *config = NULL;
-    struct cs_arch arch;
     struct cs_arena *arena = cs_arena_new(0);
     enum cs_status status = load_json(init->config, &config, err);
+    const struct cs_composite_family *family = cs_composite_of(config);
     if (status == CS_OK)
         status = fresh_dir(init->dir, err);
-    if (status == CS_OK && init->text)
-        status = add_tokenizer(init, config, err);
     if (status == CS_OK)
-        status = cs_arch_read(&(struct cs_config_source){init->config, "", config, init->findings},
-                              arena, &arch, err);
-    if (status != CS_OK) {
+        status = family != NULL && family->text_key != NULL
+                     ? make_whole(init, family, config, arena, err)
+                     : make_plain(init, config, arena, err);
+    if (status != CS_OK)
         status = cs_wrap(err, status, "making a model from %s", init->config);
-        goto out;
-    }
-    json_object_set_new(config, "dtype", json_string("float32"));
-    if (arch.kind == CS_MODULE_ENCODER)
-        status = add_processor(init->dir, &arch, err);
-    if (status == CS_OK)
-        status = save_weights(init, &arch, arena, err);
-    if (status == CS_OK) /* last: a directory with a config is complete */
-        status = save_json(init->dir, "config.json", config, err);
-out:
     json_decref(config);
     cs_arena_free(arena);
     return status;

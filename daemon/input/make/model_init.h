@@ -1,5 +1,7 @@
 /* Make a new model directory from a configuration: config.json, fresh weights and, for a language
- * model, a tokenizer built from a text; for a vision encoder, preprocessor_config.json.
+ * model, a tokenizer built from a text; for a vision encoder, preprocessor_config.json. Of a composite the
+ * processors' documents, the chat template and, without a text, the tokenizer that lie beside its configuration are
+ * copied; with a text its root gets the ids of the tokens that stand for pictures, videos and sounds.
  *
  * Weights are a pure function of (seed, tensor name): Philox normal times initializer_range, norms
  * 1, biases 0. The directory reads like one that save_pretrained wrote. */

@@ -9,8 +9,9 @@ static bool begins(const char *text, const char *with)
 }
 
 /* How well a name of the family fits to what is asked for; the first of the best is taken. */
-static int fitness(const struct cs_conversion *c, enum cs_module_kind kind, const char *disk)
+static int fitness(void *user, enum cs_module_kind kind, const char *disk)
 {
+    const struct cs_conversion *c = user;
     const bool is_inside = begins(disk, "model.");
     if (c->asked->names == CS_CONVERT_NAMES_keep)
         return c->from == c->to && cs_hfdir_has_disk_name(c->part[kind], disk);
@@ -22,32 +23,12 @@ static int fitness(const struct cs_conversion *c, enum cs_module_kind kind, cons
                           begins(disk, "model.text_model.")));
 }
 
-static const char *in_composite(const struct cs_conversion *c, enum cs_module_kind kind,
-                                const char *component)
-{
-    const char *best = NULL;
-    int best_fit = -1;
-    for (int i = 0; i < c->to->n_names; i++) {
-        const struct cs_part_name *row = &c->to->names[i];
-        const size_t len = strlen(row->component);
-        if (row->kind != kind || strncmp(component, row->component, len) != 0)
-            continue;
-        const char *disk = cs_arena_printf(c->arena, "%s%s", row->disk, component + len);
-        const struct cs_part_name *owner = cs_composite_name(c->to, disk);
-        /* a tensor that has a name of its own has no other */
-        const int fit = fitness(c, kind, disk) + (component[len] == '\0' ? 2 : 0);
-        if (owner == NULL || owner->kind != kind || fit <= best_fit)
-            continue;
-        best = disk;
-        best_fit = fit;
-    }
-    return best;
-}
-
 const char *cs_convert_name(const struct cs_conversion *c, enum cs_module_kind kind,
                             const char *component)
 {
-    return c->to != NULL ? in_composite(c, kind, component) : component;
+    return c->to != NULL ? cs_composite_disk_name(c->to, kind, component, fitness,
+                                                  (void *)(uintptr_t)c, c->arena)
+                         : component;
 }
 
 bool cs_convert_has_prefix(const struct cs_conversion *c, enum cs_module_kind kind,
