@@ -421,6 +421,45 @@ static void linear_and_default_frequencies_equal_the_definition(void **state)
     cs_arena_free(arena);
 }
 
+/* As transformers has it: a model with one rotation reads whether the bounds are whole, one with a rotation
+ * for each kind of layer does not. */
+static void bounds_of_yarn_are_whole_where_kinds_have_their_own(void **state)
+{
+#define YARN                                                                                       \
+    "{\"rope_type\": \"yarn\", \"factor\": 8, \"original_max_position_embeddings\": 64, "          \
+    "\"truncate\": "
+
+    static const struct {
+        const char *text[2];
+        bool is_same;
+    } rows[] = {
+        {{"{\"model_type\": \"llama\", \"rope_parameters\": " YARN "true}}",
+          "{\"model_type\": \"llama\", \"rope_parameters\": " YARN "false}}"},
+         false},
+        {{"{\"model_type\": \"gemma3_text\", \"layer_types\": [\"full_attention\"], "
+          "\"num_hidden_layers\": 1, "
+          "\"rope_parameters\": {\"full_attention\": " YARN "true}}}",
+          "{\"model_type\": \"gemma3_text\", \"layer_types\": [\"full_attention\"], "
+          "\"num_hidden_layers\": 1, "
+          "\"rope_parameters\": {\"full_attention\": " YARN "false}}}"},
+         true },
+    };
+
+#undef YARN
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_arch arch[2];
+        float freq[2][128] = {{0}};
+        for (int k = 0; k < 2; k++) {
+            read_text(rows[i].text[k], arena, &arch[k]);
+            cs_rope_inv_freq(&arch[k].attention->rope, freq[k]);
+        }
+        assert_int_equal(memcmp(freq[0], freq[1], sizeof freq[0]) == 0, rows[i].is_same);
+        cs_arena_free(arena);
+    }
+}
+
 /* Kinds by block as digits, and the window of each kind (0: none), as Qwen2Config gives them. */
 static void blocks_have_the_attention_that_transformers_gives_them(void **state)
 {
@@ -878,6 +917,7 @@ int main(void)
         cmocka_unit_test(goldens_hold_no_key_that_nothing_reads),
         cmocka_unit_test(llama3_frequencies_equal_the_definition),
         cmocka_unit_test(linear_and_default_frequencies_equal_the_definition),
+        cmocka_unit_test(bounds_of_yarn_are_whole_where_kinds_have_their_own),
         cmocka_unit_test(blocks_have_the_attention_that_transformers_gives_them),
         cmocka_unit_test(bad_configs_are_refused_by_name),
         cmocka_unit_test(configurations_become_what_their_classes_make_of_them),

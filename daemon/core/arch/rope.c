@@ -101,6 +101,12 @@ static enum cs_status need(const struct reader *r, const char *key, double *out)
     return CS_OK;
 }
 
+/* transformers 5.17 looks for it beside the objects of kinds of layers, where none can stand. */
+static bool reads_truncate(const struct reader *r)
+{
+    return !(r->rules->local_theta > 0);
+}
+
 /* The type does not read it, though another one would: whoever wrote it meant something else. */
 static void say_unread(const struct reader *r)
 {
@@ -113,7 +119,8 @@ static void say_unread(const struct reader *r)
         const json_t *value = cs_doc_get(r->rope, keys[i], NULL);
         const bool is_of_growth =
             strcmp(keys[i], ORIGINAL) == 0 && cs_doc_get(r->rope, GROWTH, NULL) != NULL;
-        if (value == NULL || is_of_growth || cs_doc_is_word(r->type->reads, keys[i]))
+        const bool is_lost = strcmp(keys[i], "truncate") == 0 && !reads_truncate(r);
+        if (value == NULL || is_of_growth || (!is_lost && cs_doc_is_word(r->type->reads, keys[i])))
             continue;
         snprintf(path, sizeof path, "%s%s%s.%s", r->config->where,
                  r->config->where[0] != '\0' ? "." : "", r->name, keys[i]);
@@ -191,7 +198,7 @@ static enum cs_status read_yarn(const struct reader *r, struct cs_rope *out)
     out->original_positions = read_original(r);
     out->low_freq = number_or(r, "beta_slow", 1);
     out->high_freq = number_or(r, "beta_fast", 32);
-    out->is_truncated = !json_is_false(json_object_get(r->rope, "truncate"));
+    out->is_truncated = !reads_truncate(r) || !json_is_false(json_object_get(r->rope, "truncate"));
     out->amplitude = number_or(r, "attention_factor",
                                mscale > 0 && all > 0
                                    ? yarn_scale(out->factor, mscale) / yarn_scale(out->factor, all)
