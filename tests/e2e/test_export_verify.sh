@@ -34,6 +34,40 @@ else
   fail "the job with adapters: $("$C" plan lora.lua 2>&1 | tail -n 2)"
 fi
 
+# what trains whole beside adapters is in the adapter's directory too, as PEFT keeps it, and nothing else
+write_job norms.lua steps=3 lr=2e-2 'train=:train("*.projector"):lora { module = "llm", rank = 2, targets = "q_proj|v_proj" }:train("llm/*norm.weight")'
+norms=$(done_job norms.lua)
+"$C" export "$norms" out/norms --verify --json >norms.json
+verified norms.json components 1e-3
+python3 - <<'PY' || fail "the adapter does not hold what trained whole"
+import json, struct
+def tensors(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack("<Q", raw[:8])
+    return {k: raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+before, after = tensors("data/llm/model.safetensors"), tensors("out/norms/llm/model.safetensors")
+adapter = {k.removeprefix("base_model.model."): v for k, v in tensors("out/norms/llm.adapter/adapter_model.safetensors").items()}
+whole = {k for k in after if after[k] != before[k]} - {k for k in after if "q_proj" in k or "v_proj" in k}
+assert len(whole) == 5 and all("norm" in k for k in whole), whole
+assert {k for k in adapter if "lora_" not in k} == whole and all(adapter[k] == after[k] for k in whole)
+listed = json.load(open("out/norms/llm.adapter/adapter_config.json"))["modules_to_save"]
+assert sorted(listed) == sorted(k.removesuffix(".weight") for k in whole), listed
+PY
+peft=${CORNSTARCH_ORACLE_PYTHON:-python3}
+if "$peft" -c 'import torch, transformers, peft' 2>/dev/null; then
+  "$peft" - <<'PY' || fail "PEFT computes something else"
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+load = lambda path: AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+ids = torch.arange(2, 60)[None]
+with torch.no_grad():
+    base, merged = load("data/llm")(input_ids=ids).logits, load("out/norms/llm")(input_ids=ids).logits
+    beside = PeftModel.from_pretrained(load("data/llm"), "out/norms/llm.adapter").eval()(input_ids=ids).logits
+assert (merged - base).abs().max() > 1e-2 and (merged - beside).abs().max() <= 1e-4, (merged - beside).abs().max()
+PY
+fi
+
 # the whole composite in one word, and back again
 sed -e '/^local model/,/^}/c local model = cs.mllm { from = "out/parts/llava" }:train("*")' parts.lua >whole.lua
 whole=$(done_job whole.lua)

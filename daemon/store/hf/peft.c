@@ -35,7 +35,7 @@ static const struct cs_doc_key keys[] = {
     NOT("use_qalora", "false", "QALoRA is not supported"),
     NOT("use_bdlora", "null", "block-diagonal adapters are not supported"),
     NOT("fan_in_fan_out", "false", "matrices stored the other way are not supported"),
-    NOT("modules_to_save", "null", "modules that are saved whole are not supported: train them by rules"),
+    NOT("modules_to_save", "null", "modules that are saved whole are not read beside adapters: begin with the merged model, or train them by rules"),
     NOT("layer_replication", "null", "replicated layers are not supported"),
     NOT("target_parameters", "null", "adapters of parameters that are no layers are not supported"),
     NOT("trainable_token_indices", "null", "trained rows of the embedding are not supported"),

@@ -32,7 +32,8 @@ int cs_peft_count(const struct cs_peft *peft);
 typedef enum cs_status (*cs_peft_source)(void *user, const struct cs_param *param, float *out,
                                          struct cs_err *err);
 /* Writes the adapters of a module to dir, which exists: as PEFT reads them beside the component's own
- * directory, or, with a family, beside the composite's. base: what base_model_name_or_path says. */
+ * directory, or, with a family, beside the composite's. Layers of the module of which a tensor trains whole go
+ * along (modules_to_save). base: what base_model_name_or_path says. */
 enum cs_status cs_peft_write(const struct cs_graph *graph, const struct cs_module *module,
                              const struct cs_composite_family *family, const char *base,
                              cs_peft_source source, void *user, const char *dir,

@@ -21,7 +21,7 @@ struct writer {
     bool is_part;   /* of a whole model, whose other parts may have layers of the same names */
 };
 
-/* one factor on its way into the file */
+/* one factor, or a tensor that trains whole, on its way into the file */
 struct fill {
     struct writer *w;
     const struct cs_param *param;
@@ -63,6 +63,83 @@ static void add_factor(struct writer *w, int32_t id)
                               .fill = fill_factor,
                               .fill_user = f};
     memcpy(out->dim, param->dim, (size_t)param->n_dims * sizeof *out->dim);
+}
+
+/* ---- what trains whole beside the adapters ---- */
+
+/* the layer that a tensor belongs to, with the dot behind it */
+static const char *owner_of(const struct writer *w, const char *tensor)
+{
+    const char *dot = strrchr(tensor, '.');
+    return dot != NULL ? cs_arena_strndup(w->arena, tensor, (size_t)(dot + 1 - tensor)) : "";
+}
+
+static bool is_factor(const struct writer *w, int32_t id)
+{
+    for (int32_t i = 0; i < w->graph->n_adapters; i++)
+        if (w->graph->adapters[i].a == id || w->graph->adapters[i].b == id)
+            return true;
+    return false;
+}
+
+static bool is_of_module(const struct writer *w, int32_t id)
+{
+    return &w->graph->modules[w->graph->params[id].module] == w->module && !is_factor(w, id);
+}
+
+/* a layer that PEFT keeps whole: its path in the class, listed once */
+static void list_layer(const struct writer *w, const char *owner, json_t *layers)
+{
+    const char *name = memory_name(w, owner) + strlen("base_model.model.");
+    for (size_t n = 0; n < json_array_size(layers); n++)
+        if (strncmp(json_string_value(json_array_get(layers, n)), name, strlen(name) - 1) == 0 &&
+            strlen(json_string_value(json_array_get(layers, n))) == strlen(name) - 1)
+            return;
+    json_array_append_new(layers, json_stringn(name, strlen(name) - 1));
+}
+
+/* Whether a tensor of the same layer trains: then all of them are written. */
+static bool is_kept_whole(const struct writer *w, const struct cs_param *one)
+{
+    const struct cs_layer *layer = &w->graph->layers[one->layer];
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *param = &w->graph->params[i];
+        const char *dot = strrchr(param->tensor, '.');
+        const size_t len = dot != NULL ? (size_t)(dot + 1 - param->tensor) : 0;
+        if (param->is_trainable && is_of_module(w, i) &&
+            strncmp(one->tensor, param->tensor, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A tied head is another layer of the class: PEFT would leave it as it was. */
+static void add_tied(struct writer *w, int32_t id, json_t *layers)
+{
+    if (id != w->graph->tied_param)
+        return;
+    add_factor(w, id);
+    w->tensor[w->n - 1].name = memory_name(w, "lm_head.weight");
+    list_layer(w, "lm_head.", layers);
+}
+
+/* Adds their tensors; the list of the layers, a new one, NULL: there are none. */
+static json_t *add_whole_layers(struct writer *w)
+{
+    json_t *layers = json_array();
+    for (int32_t i = 0; i < w->graph->n_params; i++) {
+        const struct cs_param *param = &w->graph->params[i];
+        if (!is_of_module(w, i) || !is_kept_whole(w, param))
+            continue;
+        add_factor(w, i);
+        if (param->is_trainable)
+            list_layer(w, owner_of(w, param->tensor), layers);
+        add_tied(w, i, layers);
+    }
+    if (json_array_size(layers) > 0)
+        return layers;
+    json_decref(layers);
+    return NULL;
 }
 
 static const char *layer_of(const struct writer *w, const struct cs_graph_adapter *a)
@@ -127,8 +204,8 @@ static json_t *targets_of(const struct writer *w)
     return targets;
 }
 
-/* Ranks and scales of layers that differ from the first one's stand in the patterns. */
-static json_t *config_of(const struct writer *w, const char *base)
+/* Ranks and scales of layers that differ from the first one's stand in the patterns. whole: stolen. */
+static json_t *config_of(const struct writer *w, const char *base, json_t *whole)
 {
     const struct cs_graph_adapter *first = NULL;
     json_t *ranks = json_object(), *alphas = json_object();
@@ -145,12 +222,13 @@ static json_t *config_of(const struct writer *w, const char *base)
             json_object_set_new(alphas, layer, json_real(alpha));
     }
     return json_pack(
-        "{s:s, s:s, s:s?, s:i, s:f, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n, s:b}", "peft_type",
-        "LORA", "task_type", w->module->kind == CS_MODULE_LLM ? "CAUSAL_LM" : "FEATURE_EXTRACTION",
+        "{s:s, s:s, s:s?, s:i, s:f, s:f, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:o?, s:b}",
+        "peft_type", "LORA", "task_type",
+        w->module->kind == CS_MODULE_LLM ? "CAUSAL_LM" : "FEATURE_EXTRACTION",
         "base_model_name_or_path", base, "r", (int)first->rank, "lora_alpha",
         (double)first->scale * first->rank, "lora_dropout", 0.0, "bias", "none", "target_modules",
         targets_of(w), "rank_pattern", ranks, "alpha_pattern", alphas, "use_rslora", 0, "use_dora",
-        0, "fan_in_fan_out", 0, "modules_to_save", "inference_mode", 1);
+        0, "fan_in_fan_out", 0, "modules_to_save", whole, "inference_mode", 1);
 }
 
 /* Where the parts of a composite lie in its class: the first name that a file may have for it. */
@@ -181,13 +259,13 @@ enum cs_status cs_peft_write(const struct cs_graph *graph, const struct cs_modul
     struct writer w = {
         .graph = graph, .module = module, .source = source, .user = user, .arena = cs_arena_new(0)};
     set_prefixes(&w, family);
-    w.tensor = CS_NEW_ARRAY(w.arena, struct cs_st_out, 2 * graph->n_adapters + 1);
+    w.tensor = CS_NEW_ARRAY(w.arena, struct cs_st_out, graph->n_params + 1);
     for (int32_t i = 0; i < graph->n_adapters; i++)
         if (&graph->modules[graph->params[graph->adapters[i].param].module] == module) {
             add_factor(&w, graph->adapters[i].a);
             add_factor(&w, graph->adapters[i].b);
         }
-    json_t *config = config_of(&w, base);
+    json_t *config = config_of(&w, base, add_whole_layers(&w));
     enum cs_status status = cs_path(path, err, "%s/adapter_config.json", dir);
     if (status == CS_OK)
         status = cs_fs_write_json(path, config, NULL, NULL, err);
