@@ -176,6 +176,7 @@ void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_mi
         return;
     *(is_eval ? &store->eval : &store->train) = step;
     if (!is_eval) {
+        cs_store_context_message(store, msg);
         cs_series_put(store->loss, step.step, step.loss);
         if (step.step_ns > 0)
             cs_series_put(store->step_ms, step.step, (double)step.step_ns / 1e6);

@@ -56,10 +56,12 @@ static void forget_job(struct cs_store *store)
     cs_timeline_clear(&store->measured);
     cs_series_free(store->loss);
     cs_series_free(store->step_ms);
+    cs_series_free(store->balance);
     free(store->stages);
     store->stages = NULL;
-    store->loss = store->step_ms = NULL;
+    store->loss = store->step_ms = store->balance = NULL;
     store->n_stages = store->n_ranks = 0;
+    store->context.n = 0;
     store->shown_step_ns = 0;
     store->is_calibrated = store->is_uncalibrated = false;
 }
@@ -85,6 +87,7 @@ void cs_store_select(struct cs_store *store, int64_t job)
     store->train = store->eval = no_step;
     store->loss = cs_series_new(CS_STORE_SERIES);
     store->step_ms = cs_series_new(CS_STORE_SERIES);
+    store->balance = cs_series_new(CS_STORE_SERIES);
     store->wants_show = false;
     store->model_error[0] = '\0';
     lines_clear(&store->logs);

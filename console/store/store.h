@@ -24,7 +24,8 @@ enum {
     CS_STORE_SERIES = 1024,
     CS_STORE_GPUS = 64,
     CS_STORE_GPU_HISTORY = 120,
-    CS_STORE_GPU_PROCESSES = 16
+    CS_STORE_GPU_PROCESSES = 16,
+    CS_STORE_PARTS = 256
 };
 
 struct cs_store_job {
@@ -48,6 +49,20 @@ struct cs_store_step { /* the last step of its kind */
     int64_t step_ns, tokens, trained_tokens, samples, correct, slots; /* 0 unknown */
     int64_t messages, bytes, data_wait_us, wall_ns;
     double loss, grad_norm, lr;
+};
+
+/* What a rank of a context had of the LLM's rows in a step. */
+struct cs_store_part {
+    int32_t rank, group; /* group: ranks that split the same rows */
+    int64_t rows, pairs, wait_us;
+    double flops, most; /* of the forward; of the rank of its group that has most */
+};
+
+struct cs_store_context {
+    int64_t step, step_ns; /* the last step of training */
+    double balance;        /* largest work over the mean, of the worst group; NaN unknown */
+    int n;                 /* 0: rows are not split */
+    struct cs_store_part part[CS_STORE_PARTS];
 };
 
 struct cs_store_gpu_process {
@@ -133,7 +148,8 @@ struct cs_store {
     struct cs_timeline predicted, measured;
     bool is_measured_held; /* set by the owner: measured stays as it is */
     struct cs_store_step train, eval;
-    struct cs_series *loss, *step_ms;
+    struct cs_store_context context;
+    struct cs_series *loss, *step_ms, *balance;
     struct cs_store_lines logs, notes;
     struct cs_store_gpus gpus;
     int64_t n_gaps; /* messages the daemon dropped for us */
@@ -189,6 +205,7 @@ void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_l
  * without a time */
 void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
+void cs_store_context_message(struct cs_store *store, const json_t *msg);
 void cs_store_gpus_message(struct cs_store *store, const json_t *msg);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
 

@@ -7,6 +7,7 @@
     X(JOBS, jobs)                                                                                  \
     X(MODEL, model)                                                                                \
     X(PIPELINE, pipeline)                                                                          \
+    X(TOKENS, tokens)                                                                              \
     X(GPUS, gpus)                                                                                  \
     X(LOGS, logs)                                                                                  \
     X(PLAN, plan)

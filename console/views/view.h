@@ -36,8 +36,8 @@ struct cs_key_row {
 /* A row of the table of views. draw and the texts are required, NULL stands for nothing to do. */
 struct cs_view_ops {
     const char *title, *short_title;
-    const char *key;  /* that opens it: a digit; 4, 5 and 8 are kept for Tokens, Metrics, Lua */
-    const char *help; /* what it shows, for the manual: sentences, a line each */
+    const char *key;        /* that opens it: a digit; 5 and 8 are kept for Metrics, Lua */
+    const char *help;       /* what it shows, for the manual: sentences, a line each */
     enum cs_view beside[2]; /* shown beside it on large screens */
     const char *subscribe;  /* flag of sub.open that is set while the view is shown: "gpus" */
     const struct cs_key_row *keys; /* of this view alone; ends with a row without keys */

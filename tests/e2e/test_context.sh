@@ -59,6 +59,20 @@ check() { # WHAT RANKS KEY=VALUE...
   id=$(done_job cp.lua)
   ranks_are "$id" "$ranks"
   near "$base" "$id" "$what" 2
+  python3 - "$jobs/$id/journal" <<'PY' || fail "$what: what ranks had of the rows is not told"
+import json, sys
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    if row["type"] == "runner.step" and row.get("kind") == "train":
+        parts = row["context"]
+        ranks, rows, pairs, flops, wait = zip(*parts)
+        assert list(ranks) == sorted(set(ranks)) and min(min(rows), min(pairs), min(wait)) >= 0, parts
+        assert sum(rows) % row["tokens"] == 0 and sum(rows) > 0 and sum(flops) > 0, (row["tokens"], parts)
+PY
+  "$C" metrics "$id" --json --limit 1 | field rows.0.15.0.4 >wait || fail "no context in the metrics"
+  [ "$(cat wait)" -ge 0 ] || fail "no wait in the metrics"
+  "$C" dump --replay "$jobs/$id/trace" --view tokens --size 80x24 >"$work/said"
+  expect_text "largest work / mean"
   echo "$id" >last
 }
 check "cp 2" 3 "$test" 'llm=1, cp = 2'

@@ -163,6 +163,23 @@ static void write_json(const char *dir, const char *name, json_t *value)
     cs_buf_free(&text);
 }
 
+/* Ranks that split rows: uneven ones. NULL: there are none. */
+static json_t *context_row(const struct cs_test_replay *t, int64_t step)
+{
+    json_t *list = NULL;
+    for (int32_t r = 0; r < cs_plan_world(t->plan); r++) {
+        const int64_t rows = 500 + 24 * cs_plan_place(t->plan, r) + step;
+        if (cs_plan_width(t->plan, cs_plan_rank_in_replica(t->plan, r)) < 2)
+            continue;
+        if (list == NULL)
+            list = json_array();
+        json_array_append_new(list, json_pack("[i, I, I, f, i]", (int)r, (json_int_t)rows,
+                                              (json_int_t)(rows * 70), 1e6 * (double)rows,
+                                              1000 + 400 * (int)r));
+    }
+    return list;
+}
+
 static void write_journal(const struct cs_test_replay *t, const char *dir)
 {
     struct cs_buf text = {0};
@@ -178,6 +195,8 @@ static void write_journal(const struct cs_test_replay *t, const char *dir)
         cs_msg_set_int(row, "step_ns", t->measured.makespan_ns);
         cs_msg_set_int(row, "slots", t->plan->slots);
         cs_msg_set_int(row, "wall_ns", wall_ns);
+        if (t->plan->first != NULL)
+            cs_msg_set(row, "context", context_row(t, step));
         MUST(cs_msg_encode(row, &text, &err));
         json_decref(row);
     }

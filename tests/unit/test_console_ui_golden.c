@@ -125,6 +125,25 @@ static void gpus_screens_are_as_committed(void **state)
     f->node = NULL;
 }
 
+/* two stages of three ranks each that split rows; a job that splits none */
+static void tokens_screens_are_as_committed(void **state)
+{
+    struct fixture split = {.node = NULL};
+    struct cs_test_spec spec = cs_test_replay_spec();
+    spec.llm_pp = 2;
+    spec.llm_cp = 3;
+    cs_test_replay_new(&split.replay, &spec, 3);
+    split.dir = tmpdir_new();
+    snprintf(split.trace, sizeof split.trace, "%s", cs_test_replay_write(&split.replay, split.dir));
+    check_view(&split, "tokens", "tokens", NULL);
+    cs_test_replay_free(&split.replay);
+    tmpdir_free(split.dir);
+    struct cs_buf text = {0};
+    render(*state, "tokens", 80, 24, CS_GLYPHS_ASCII, NULL, &text);
+    assert_non_null(strstr(cs_buf_str(&text), "no step whose rows are split over ranks"));
+    cs_buf_free(&text);
+}
+
 static void jobs_screens_are_as_committed(void **state)
 {
     check_view(*state, "jobs", "jobs", NULL);
@@ -231,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_screens_are_as_committed),
+        cmocka_unit_test(tokens_screens_are_as_committed),
         cmocka_unit_test(jobs_screens_are_as_committed),
         cmocka_unit_test(model_screens_are_as_committed),
         cmocka_unit_test(pipeline_screens_are_as_committed),

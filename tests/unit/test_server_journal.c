@@ -206,7 +206,8 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
     cs_db_close(f->server.db);
     assert_int_equal(sqlite3_open(tmpdir_path(f->dir, "history.db"), &old), SQLITE_OK);
     assert_int_equal(sqlite3_exec(old,
-                                  "ALTER TABLE step DROP COLUMN sources; PRAGMA user_version = 2;",
+                                  "ALTER TABLE step DROP COLUMN sources; "
+                                  "ALTER TABLE step DROP COLUMN context; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(old);

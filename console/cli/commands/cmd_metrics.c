@@ -22,6 +22,24 @@ static void sources_text(char out[64], const json_t *sources)
     }
 }
 
+/* of the ranks that split rows: the largest work over the mean */
+static void context_text(char out[64], const json_t *parts)
+{
+    double most = 0, sum = 0, work;
+    size_t i;
+    json_t *part;
+    json_array_foreach((json_t *)(uintptr_t)parts, i, part)
+    {
+        work = json_number_value(json_array_get(part, 3));
+        most = work > most ? work : most;
+        sum += work;
+    }
+    if (sum > 0)
+        snprintf(out, 64, "%.3f", most * (double)json_array_size(parts) / sum);
+    else
+        snprintf(out, 64, "-");
+}
+
 static void cell_text(char out[64], const json_t *value)
 {
     if (json_is_integer(value))
@@ -32,6 +50,8 @@ static void cell_text(char out[64], const json_t *value)
         snprintf(out, 64, "%s", json_string_value(value));
     else if (json_is_object(value))
         sources_text(out, value);
+    else if (json_is_array(value))
+        context_text(out, value);
     else
         snprintf(out, 64, "-");
 }

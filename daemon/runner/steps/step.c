@@ -105,6 +105,8 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     cs_msg_set_int(msg, "step_ns", step_ns);
     cs_msg_set_int(msg, "messages_sent", report->messages);
     cs_msg_set_int(msg, "bytes_sent", report->bytes);
+    if (report->context != NULL)
+        cs_msg_set(msg, "context", json_incref(report->context));
     set_energy(r, msg);
     if (spans->n_spans)
         set_spans(msg, spans);

@@ -56,8 +56,27 @@ enum cs_status cs_step_report_announce(struct cs_runner *r, const json_t *msg,
     return CS_OK;
 }
 
+/* in the order of ranks, whoever reports first */
+static void add_context(struct cs_step_report *report, const json_t *msg)
+{
+    const json_t *own = cs_msg_arr(msg, "context");
+    if (own == NULL)
+        return;
+    json_t *row = json_deep_copy(own);
+    const int64_t rank = cs_msg_int(msg, "rank", 0);
+    size_t at = 0;
+    json_array_insert_new(row, 0, json_integer(rank));
+    if (report->context == NULL)
+        report->context = json_array();
+    while (at < json_array_size(report->context) &&
+           json_integer_value(json_array_get(json_array_get(report->context, at), 0)) < rank)
+        at++;
+    json_array_insert_new(report->context, at, row);
+}
+
 static void add_ranks_report(struct cs_step_report *report, const json_t *msg)
 {
+    add_context(report, msg);
     if (json_object_get(msg, "loss_sum") && !json_is_null(json_object_get(msg, "loss_sum"))) {
         report->has_loss = true;
         report->loss_sum += cs_msg_num(msg, "loss_sum", 0);
@@ -112,7 +131,8 @@ void cs_step_report_free(struct cs_step_report *report)
 {
     json_decref(report->cursor);
     json_decref(report->sources);
-    report->cursor = report->sources = NULL;
+    json_decref(report->context);
+    report->cursor = report->sources = report->context = NULL;
 }
 
 const struct cs_step_report *cs_step_report_current(const struct cs_runner *r,

@@ -43,6 +43,7 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
         .data_wait_us = cs_msg_int(m, "data_wait_us", 0),
         .energy_mj = cs_msg_int(m, "energy_mj", -1),
         .sources = cs_msg_obj(m, "sources"),
+        .context = cs_msg_arr(m, "context"),
     };
     if (strcmp(row.kind, "eval") == 0) {
         if (row.samples > 0)

@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 3 };
+enum { SCHEMA_VERSION = 4 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -25,13 +25,14 @@ static const char schema_sql[] =
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
-    " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, PRIMARY KEY (job, step, kind)) "
+    " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, context TEXT, PRIMARY KEY (job, step, "
+    "kind)) "
     "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
-/* from version 1, which knew no GPUs, and 2, which knew no sources of samples */
+/* from version 1, which knew no GPUs, 2, which knew no sources of samples, and 3, which knew no contexts */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -39,6 +40,7 @@ static const char *const upgrade_sql[] = {
           "ALTER TABLE job ADD COLUMN energy_tokens INTEGER;"
           "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;",
     [2] = "BEGIN; ALTER TABLE step ADD COLUMN sources TEXT; PRAGMA user_version = 3; COMMIT;",
+    [3] = "BEGIN; ALTER TABLE step ADD COLUMN context TEXT; PRAGMA user_version = 4; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */
@@ -48,12 +50,12 @@ static const char *const sql[Q_COUNT] = {
                   " coalesce((SELECT max(id) FROM job), 0))",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
-                   " data_wait_us, energy_mj, sources)"
-                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
+                   " data_wait_us, energy_mj, sources, context)"
+                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
-        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources"
-        " FROM step WHERE"
+        " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources,"
+        " context FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",

@@ -38,6 +38,7 @@ struct cs_step_row {
     int64_t tokens, trained_tokens, samples, wall_ns, data_wait_us;
     int64_t energy_mj;     /* -1 unknown */
     const json_t *sources; /* {name: {loss, tokens}}, NULL: none have names */
+    const json_t *context; /* [rank, rows, pairs, flops, wait_us], NULL: rows are not split */
 };
 enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err) CS_NODISCARD; /* a batch of rows */
 enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err) CS_NODISCARD;

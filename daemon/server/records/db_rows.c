@@ -7,9 +7,9 @@
 #include "server/records/db_private.h"
 
 static const char *const step_columns[] = {
-    "step",    "kind",    "loss",         "grad_norm", "lr",
-    "step_ms", "bubble",  "exact_match",  "tokens",    "trained_tokens",
-    "samples", "wall_ns", "data_wait_us", "energy_mj", "sources"};
+    "step",         "kind",        "loss",    "grad_norm",      "lr",      "step_ms",
+    "bubble",       "exact_match", "tokens",  "trained_tokens", "samples", "wall_ns",
+    "data_wait_us", "energy_mj",   "sources", "context"};
 
 /* NULL: nothing */
 static void bind_json(sqlite3_stmt *s, int at, const json_t *value)
@@ -41,6 +41,7 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
     if (row->energy_mj >= 0)
         sqlite3_bind_int64(s, at, row->energy_mj);
     bind_json(s, at + 1, row->sources);
+    bind_json(s, at + 2, row->context);
     return cs_db_finish(db, Q_STEP_PUT, err);
 }
 
@@ -52,11 +53,12 @@ json_t *cs_db_step_columns(void)
     return names;
 }
 
-/* A text, or of the column of sources the object that was kept as one. */
+/* A text, or of a column of objects and lists what was kept as one. */
 static json_t *text_json(sqlite3_stmt *s, int at)
 {
     const char *text = (const char *)sqlite3_column_text(s, at);
-    const bool is_object = strcmp(sqlite3_column_name(s, at), "sources") == 0;
+    const char *name = sqlite3_column_name(s, at);
+    const bool is_object = strcmp(name, "sources") == 0 || strcmp(name, "context") == 0;
     return is_object ? json_loads(text, 0, NULL) : json_string(text);
 }
 

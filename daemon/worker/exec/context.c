@@ -1,6 +1,8 @@
 /* Hands transfers of a context from the compute thread to the communication thread and back. */
 #include "worker/exec/context.h"
 
+#include "core/base/clock.h"
+
 static bool has_context(const struct cs_exec *exec)
 {
     return exec->context.n > 1;
@@ -11,6 +13,7 @@ static void ask(void *user, struct cs_xfer *xfer, int n)
 {
     struct cs_exec *exec = user;
     struct cs_exec_exchange *x = &exec->exchange;
+    const int64_t asked_ns = cs_now_ns();
     pthread_mutex_lock(&exec->lock);
     x->xfer = xfer;
     x->n = n;
@@ -21,6 +24,7 @@ static void ask(void *user, struct cs_xfer *xfer, int n)
     while (x->state != CS_EXCHANGE_NONE && !cs_exec_has_failed(exec))
         pthread_cond_wait(&exec->changed, &exec->lock);
     pthread_mutex_unlock(&exec->lock);
+    exec->context_wait_ns += cs_now_ns() - asked_ns;
 }
 
 void cs_exec_open_context(struct cs_exec *exec)
@@ -64,8 +68,11 @@ static enum cs_status post(struct cs_exec *exec, const struct cs_exec_exchange *
                            struct cs_err *err)
 {
     struct cs_comm *comm = exec->config.comm;
-    for (int i = 0; i < x->n; i++)
+    for (int i = 0; i < x->n; i++) {
+        exec->messages_sent += x->xfer[i].is_send;
+        exec->bytes_sent += x->xfer[i].is_send ? (int64_t)x->xfer[i].bytes : 0;
         CS_TRY(comm->table->post(comm, &x->xfer[i], err));
+    }
     return CS_OK;
 }
 

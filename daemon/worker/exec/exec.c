@@ -171,7 +171,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     exec->mine = &program->rank[exec->config.rank];
     exec->manifest = manifest;
     exec->inputs = inputs;
-    exec->messages_sent = exec->bytes_sent = 0;
+    exec->messages_sent = exec->bytes_sent = exec->context_wait_ns = 0;
     exec->saved_bytes = exec->saved_peak = 0;
     if (!program->is_eval && exec->config.optim == NULL)
         return cs_fail(err, CS_STATE, "a training program without an optimizer");
@@ -186,7 +186,8 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
            : exec->config.comm == NULL      ? run_alone(exec, err)
                                             : run_both(exec, err));
-    *counts = (struct cs_exec_counts){exec->messages_sent, exec->bytes_sent, exec->saved_peak};
+    *counts = (struct cs_exec_counts){exec->messages_sent, exec->bytes_sent, exec->saved_peak,
+                                      exec->context_wait_ns};
     return CS_OK;
 }
 

@@ -42,6 +42,7 @@ struct cs_exec_config {
 struct cs_exec_counts {
     int64_t messages_sent, bytes_sent; /* rows and gradients; collectives are not counted */
     size_t saved_bytes;                /* activations kept for a backward, at the peak */
+    int64_t context_wait_ns; /* of the compute thread for rows of other ranks of its context */
 };
 
 enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec **out,

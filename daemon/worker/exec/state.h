@@ -57,6 +57,7 @@ struct cs_exec {
 
     struct cs_context context;        /* n below 2: rows of a slot are not split */
     struct cs_exec_exchange exchange; /* under lock, where the context is more than this rank */
+    int64_t context_wait_ns;          /* compute thread */
 
     /* between the threads */
     pthread_mutex_t lock;

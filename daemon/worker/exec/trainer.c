@@ -247,6 +247,19 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
     return CS_OK;
 }
 
+static struct cs_context_figures context_figures(const struct cs_trainer *t, int64_t wait_ns)
+{
+    const struct cs_input_context *c = &t->tables->context;
+    struct cs_context_figures f = {.is_split = c->ranks > 1 && c->place >= 0, .wait_ns = wait_ns};
+    for (int32_t s = 0; f.is_split && s < t->own->n_slots; s++) {
+        const struct cs_context_load *load = &t->inputs[s].split->load[c->place];
+        f.rows += load->rows;
+        f.pairs += load->pairs;
+        f.flops += load->work;
+    }
+    return f;
+}
+
 static int64_t labels_here(const struct cs_trainer *t)
 {
     int64_t n = 0;
@@ -299,6 +312,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     if (trainer->tables->context.ranks > 1)
         result->trained_tokens = labels_here(trainer);
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
+    result->context = context_figures(trainer, result->counts.context_wait_ns);
     for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));
     return collect(trainer, own, result, err);

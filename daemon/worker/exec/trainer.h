@@ -32,6 +32,13 @@ struct cs_trainer {
     struct cs_slot *slot;    /* (CS_STEP_MAX_SLOTS) those slots */
 };
 
+/* What a rank of a context had of the LLM's rows of its slots (core/plan/tokens/context_map.h). */
+struct cs_context_figures {
+    bool is_split; /* else it has no other rank, and all is 0 */
+    int64_t rows, pairs, wait_ns;
+    double flops; /* of the forward, as the map counts them */
+};
+
 struct cs_step_result {
     bool is_eval;
     bool has_loss;          /* this rank has the head */
@@ -43,6 +50,7 @@ struct cs_step_result {
     double lr;
     bool is_skipped; /* the norm was not finite: no update */
     struct cs_exec_counts counts;
+    struct cs_context_figures context;
 };
 
 /* Weights are loaded by the caller through params (cs_params_load, cs_params_resume). */
