@@ -109,4 +109,14 @@ whole qwen3_vl vision films "36 55 63 80 69 66" ', video = {}'
 whole smolvlm vision films "36 90 137 134 140 210" ', video = {}'
 whole qwen2_audio audio sounds "69 83 106 120"
 whole voxtral audio sounds "31 56 90 98"
+# two sources, one drawn three times as often: their losses are told apart
+sed -e 's#data = .*#data = cs.data.llava { json = "pictures.jsonl", images = ".", weight = 3, name = "still", mix = { { json = "films.jsonl", images = ".", weight = 1, name = "moving" } } },#' \
+  qwen3_vl.lua >mixed.lua
+"$C" run --plain mixed.lua >report 2>&1 || fail "a mixture: $(cat report)"
+"$C" metrics latest --json | python3 -c '
+import json, sys
+told = json.load(sys.stdin)
+sources = [row[told["columns"].index("sources")] for row in told["rows"]]
+text = json.dumps(sources)
+sys.exit(not ("still" in text and "moving" in text))' || fail "$("$C" metrics latest --json)"
 echo "ok: jobs of five composites"

@@ -136,7 +136,7 @@ static const struct cs_spec_key keys[] = {
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples: JSON, Parquet, CSV or tar; a file, a folder or a pattern"),
     PATH("data", "images", "", D(images), "folder that pictures are relative to and must lie in; /: anywhere"),
-    FREE("data", "mix", "null", D(mix), "further sources, trained as one with the first: a list of {json, images, weight, name}"),
+    FREE("data", "mix", "[]", D(mix), "further sources, trained as one with the first: a list of {json, images, weight, name}"),
     NUMBER("data", "weight", 0, 1e9, "0", D(weight), "share of the first source in a mixture, beside the weights of mix; 0: samples of all sources are drawn alike"),
     TEXT("data", "name", 64, "", D(name), "channel of samples that name none"),
     FREE("data", "template", "null", D(template_), "chat template; without a name in it the tokenizer's own, where it has none chatml"),

@@ -169,7 +169,11 @@ static enum cs_status read_free(const struct cs_spec_reader *reader, const struc
 {
     bool is_word = key->accept != NULL && json_is_string(value) &&
                    cs_doc_is_word(key->accept, json_string_value(value));
-    if (!json_is_object(value) && !is_word)
+    const bool is_list = key->fallback != NULL && strcmp(key->fallback, "[]") == 0;
+    if (is_list && !json_is_array(value))
+        return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be a list", path,
+                       show(reader, value));
+    if (!is_list && !json_is_object(value) && !is_word)
         return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be an object%s%s%s", path,
                        show(reader, value), key->accept != NULL ? " or \"" : "",
                        key->accept != NULL ? key->accept : "", key->accept != NULL ? "\"" : "");
