@@ -117,4 +117,10 @@ refused() { # EXIT TEXT KEY=VALUE...
 refused 4 'plan.parallel.vision.cp = 2: rows of encoders cannot be split' 'vision=1, cp = 2'
 refused 4 'with modality encoder-colocated' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 refused 1 'lpt' 'llm=1, cp = 2' 'plan=context = "lpd",'
+
+# --- the example is planned as it stands
+mkdir -p build
+ln -s ../data build/shapes
+expect_rc 0 "$C" plan "$root/lua/examples/long-context.lua"
+expect_text "split over 2 ranks of every stage of llm (lpt)"
 echo "ok: $compared layouts"
