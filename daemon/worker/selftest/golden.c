@@ -123,7 +123,6 @@ enum cs_status cs_golden_open(const char *dir, const char *adapter,
     *out = (struct cs_golden){
         .dir = dir, .layout = layout, .device = device, .arena = cs_arena_new(0)};
     CS_TRY(open_file(out, adapter, err));
-    CS_TRY(cs_golden_check_inputs(out, err));
     CS_TRY(make_document(out, adapter, is_spread, err));
     CS_TRY(plan(out, is_spread, err));
     CS_TRY(make_slot(out, err));

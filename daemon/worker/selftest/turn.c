@@ -90,6 +90,7 @@ enum cs_status cs_golden_add_media(struct cs_golden *g, struct cs_err *err)
     const struct cs_hfdir *part = g->part[CS_MODULE_ENCODER];
     const struct cs_composite *root = part != NULL ? cs_hfdir_composite(part) : NULL;
     struct cs_golden_media m[2] = {{.n = 0}, {.n = 0}};
+    CS_TRY(cs_golden_check_inputs(g, err));
     if (!cs_golden_has(g, "in.x") && !cs_golden_has(g, "in.pixel_values_videos"))
         return CS_OK;
     if (encoder == NULL)
