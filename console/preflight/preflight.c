@@ -62,6 +62,7 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     if (status != CS_OK)
         return cs_wrap(err, status, "%s", what);
     cs_early_text(&early, keys, &text);
+    cs_early_warnings(&early, data->json, &text);
     if (data == &made->spec->data) {
         take_lines(out, cs_buf_str(&text));
         out->tokens_per_step = (double)early.mean_rows * (double)made->spec->batch_samples;

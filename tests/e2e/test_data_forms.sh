@@ -78,6 +78,14 @@ mkdir data/folder && cp data/images/train-0000[01].png data/folder && printf 'fi
 job data/folder | sed 's|, images = "data/images"||; s|token = "<image>"|&, key = "file_name"|' >job.lua
 "$C" data check job.lua >out 2>&1 || fail "$(cat out)"
 grep -q 'vision   2 items, 128 rows, from the keys "file_name"' out || fail "$(cat out)"
+# the same samples twice more in a mixture; plan says of pictures that cannot be read, in the part that it looks at
+job data/train.json | sed 's|images = "data/images"|&, weight = 3, mix = { { json = "data/tars", weight = 1, name = "tars" }, { json = "data/table.csv", images = "data/images", weight = 1 } }|' >job.lua
+"$C" data check job.lua --json >check.json || fail "data check of a mixture"
+python3 -c 'import json; s = json.load(open("check.json"))["sets"][0]; assert s["samples"] == s["good"] == 144, s' || fail "the mixture has other samples"
+"$C" plan job.lua >out 2>&1 || fail "a mixture is not planned: $(cat out)"
+job data/train.json | sed 's|images = "data/images"|images = "data"|' >job.lua
+"$C" plan job.lua >out 2>&1 || fail "$(cat out)"
+grep -q "warning: .*train.json: 4 of the 48 samples cannot be used; the first: missing file" out || fail "no word of missing pictures: $(cat out)"
 # what was decoded is kept for the next time, and a file that was changed is decoded again
 job data/train.json | sed 's|images = "data/images"|&, cache = { dir = "cache", size = "10 MB" }|' >job.lua
 for want in "36 12" "48 0" "47 1"; do

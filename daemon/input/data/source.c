@@ -78,7 +78,10 @@ static enum cs_status open_text(struct cs_source *s, const struct cs_module *llm
     s->rules.vocab = llm->arch.vocab;
     for (int e = 0; e < s->n_encoders; e++)
         if (s->rules.token_id[e] >= llm->arch.vocab)
-            return cs_fail(err, CS_INVALID, "token %s has id %d, but module %s has %d embeddings",
+            return cs_fail(err, CS_INVALID,
+                           "token %s has id %d, but module %s has %d embeddings: enlarge them "
+                           "(resize_token_embeddings of transformers), or name a token that the "
+                           "model has (token of the encoder)",
                            tokens[e], s->rules.token_id[e], llm->name, llm->arch.vocab);
     return CS_OK;
 }

@@ -38,6 +38,20 @@ bool cs_tokenizer_is_special(const struct cs_tokenizer *tok, int32_t id)
     return id >= 0 && id < tok->n_entries && tok->entries[id].is_special;
 }
 
+/* A special token that no text uses and that may stand for pictures; NULL: none. */
+static const struct tok_entry *spare(const struct cs_tokenizer *tok)
+{
+    static const char *const words[] = {"image_pad", "image", "reserved", "unused", "extra_id"};
+
+    for (size_t w = 0; w < CS_ARRAY_LEN(words); w++)
+        for (int32_t i = 0; i < tok->n_entries; i++) {
+            const struct tok_entry *e = &tok->entries[i];
+            if (e->is_special && memmem(e->spelling, e->n_spelling, words[w], strlen(words[w])))
+                return e;
+        }
+    return NULL;
+}
+
 enum cs_status cs_tokenizer_set_special(struct cs_tokenizer *tok, const char *token,
                                         struct cs_err *err)
 {
@@ -52,7 +66,11 @@ enum cs_status cs_tokenizer_set_special(struct cs_tokenizer *tok, const char *to
                 return CS_OK;
             }
         }
-    return cs_fail(err, CS_NOT_FOUND,
-                   "the tokenizer has no token \"%s\": add it to added_tokens of tokenizer.json",
-                   token);
+    const struct tok_entry *other = spare(tok);
+    return cs_fail(
+        err, CS_NOT_FOUND,
+        "the tokenizer has no token \"%s\": add it to added_tokens of tokenizer.json%s%.*s%s",
+        token, other != NULL ? ", or take one that it has: token = \"" : "",
+        other != NULL ? (int)other->n_spelling : 0, other != NULL ? other->spelling : "",
+        other != NULL ? "\"" : "");
 }

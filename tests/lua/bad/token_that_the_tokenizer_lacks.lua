@@ -1,4 +1,4 @@
--- exit 2: data: the tokenizer has no token "<pic>": add it to added_tokens of tokenizer.json
+-- exit 2: data: the tokenizer has no token "<pic>": add it to added_tokens of tokenizer.json, or take one that it has: token = "<image>"
 local cs = require "cornstarch"
 local model = cs.mllm {
   encoders = { vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<pic>" } },
