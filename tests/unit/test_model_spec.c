@@ -123,9 +123,11 @@ static void every_value_arrives(void **state)
     mutate(root, "eval",
            "{\"data\": {\"json\": \"/t.json\", \"shuffle_images\": true}, "
            "\"every_steps\": 50, \"metric\": \"loss\", \"max_samples\": 9}");
+    mutate(root, "data.mix", "[{\"json\": \"/b.json\", \"weight\": 2}]");
     mutate(root, "model.modules.4.tokenizer", "\"/tok\"");
     const struct cs_spec *spec = must_read(root, arena);
     assert_int_equal(spec->seed, 17);
+    assert_int_equal(json_array_size(spec->data.mix), 1);
     assert_string_equal(spec->precision, "fp32");
     assert_string_equal(spec->state, "bf16");
     assert_int_equal(spec->n_modules, 5);
@@ -289,6 +291,8 @@ static void every_mistake_is_named(void **state)
         {"data.format",                   "\"webdataset\"",           "data.format is \"webdataset\"; accepted: llava"                     },
         {"data.max_bad_fraction",         "1.5",                      "data.max_bad_fraction is 1.5; it must be a number"                  },
         {"data.shuffle_images",           "1",                        "data.shuffle_images is 1; it must be true or false"                 },
+        {"data.mix",                      "{\"json\": \"/b.json\"}",
+         "data.mix is {\"json\":\"/b.json\"}; it must be a list"                                                                           },
         {"data.template",                 "\"chatml\"",               "data.template is \"chatml\"; it must be an object"                  },
         {"eval",                          "5",                        "eval is 5; it must be an object"                                    },
         {"eval",                          "{}",                       "eval.data is missing"                                               },

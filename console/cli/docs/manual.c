@@ -125,8 +125,10 @@ static void add_spec_key(struct cs_buf *out, const struct cs_spec_key *key)
 {
     cs_buf_adds(out, ".It Va ");
     cs_mdoc_text(out, key->key);
-    cs_buf_addf(out, "\n%c%s", toupper((unsigned char)spec_types[key->type][0]),
-                spec_types[key->type] + 1);
+    const bool is_list =
+        key->type == CS_SPEC_FREE && key->fallback != NULL && key->fallback[0] == '[';
+    const char *type = is_list ? "list" : spec_types[key->type];
+    cs_buf_addf(out, "\n%c%s", toupper((unsigned char)type[0]), type + 1);
     add_spec_range(out, key);
     if (!key->fallback)
         cs_buf_adds(out, "; required");

@@ -25,11 +25,14 @@ static json_t *fallback_of(const struct cs_spec_key *key)
         const double first = strtod(text, &end);
         return json_pack("[f, f]", first, strtod(end, NULL));
     }
+    case CS_SPEC_FREE:
+        if (text[0] != '[')
+            break;
+        return json_array();
     case CS_SPEC_GROUP:
         return text[0] == '[' ? json_array() : json_object();
     case CS_SPEC_STRING:
     case CS_SPEC_PATH:
-    case CS_SPEC_FREE:
     case CS_SPEC_TYPES:
         break;
     }
