@@ -114,7 +114,9 @@ static bool own_name(const struct cs_composite_family *family, enum cs_module_ki
     static const struct cs_part_name memory[] = {
         {CS_MODULE_LLM,       "model.language_model.",        "model."},
         {CS_MODULE_LLM,       "language_model.model.",        "model."},
+        {CS_MODULE_LLM,       "model.text_model.",            "model."},
         {CS_MODULE_ENCODER,   "model.vision_tower.",          ""      },
+        {CS_MODULE_ENCODER,   "model.vision_model.",          ""      },
         {CS_MODULE_ENCODER,   "model.visual.",                ""      },
         {CS_MODULE_ENCODER,   "model.audio_tower.",           ""      },
         {CS_MODULE_PROJECTOR, "model.multi_modal_projector.", ""      },
