@@ -343,6 +343,10 @@ static void what_llava_cannot_say_is_said(void **state)
     assert_non_null(strstr(m->report.no_whole, "final norm"));
     assert_false(tmpdir_has(m->tmp, "out/llava"));
     assert_true(tmpdir_has(m->tmp, "out/vision") && tmpdir_has(m->tmp, "out/llm"));
+    m->graph.n_encoders = 0; /* a language model alone lacks nothing */
+    export_to(m, "float32", "text", &err);
+    assert_null(m->report.no_whole);
+    assert_null(m->report.whole);
 }
 
 static void fresh_encoder_gets_its_unused_block_and_no_pool(void **state)

@@ -25,8 +25,9 @@ static const char *why_not(const struct cs_export *ex, const struct cs_export_pa
 
 enum cs_status cs_export_llava_plan(struct cs_export *ex, struct cs_export_whole *out)
 {
-    out->why_not = why_not(ex, out->of);
-    if (out->why_not)
+    const bool is_text_alone = ex->graph->n_encoders == 0; /* its component is the whole */
+    out->why_not = is_text_alone ? NULL : why_not(ex, out->of);
+    if (is_text_alone || out->why_not)
         return CS_OK;
     CS_TRY(cs_export_image_token(out->of[CS_MODULE_ENCODER], out->of[CS_MODULE_LLM],
                                  &out->image_token, ex->err));
