@@ -86,6 +86,13 @@ python3 -c 'import json; s = json.load(open("check.json"))["sets"][0]; assert s[
 job data/train.json | sed 's|images = "data/images"|images = "data"|' >job.lua
 "$C" plan job.lua >out 2>&1 || fail "$(cat out)"
 grep -q "warning: .*train.json: 4 of the 48 samples cannot be used; the first: missing file" out || fail "no word of missing pictures: $(cat out)"
+# answers that nothing ends are told of, those that have an end are not
+job data/train.json | sed 's|images = "data/images"|&, template = { name = "chatml", assistant = { ["end"] = " " } }|' >job.lua
+"$C" plan job.lua >out 2>&1 || fail "$(cat out)"
+grep -q "warning: .*no answer of the 48 samples ends with a special token" out || fail "no word of answers without an end: $(cat out)"
+job data/train.json >job.lua
+"$C" plan job.lua >out 2>&1 || fail "$(cat out)"
+! grep -q "ends with a special token" out || fail "answers have an end: $(cat out)"
 # what was decoded is kept for the next time, and a file that was changed is decoded again
 job data/train.json | sed 's|images = "data/images"|&, cache = { dir = "cache", size = "10 MB" }|' >job.lua
 for want in "36 12" "48 0" "47 1"; do

@@ -556,6 +556,8 @@ static void a_directory_of_models_names_them(void **state)
     assert_null(strstr(err.text, "empty"));
     refuses(tmpdir_path(*state, "empty"), "", CS_NOT_FOUND, "is not a Hugging Face model");
     refuses(tmpdir_path(*state, "gone"), "", CS_NOT_FOUND, "is not a Hugging Face model");
+    put(*state, "empty/adapter_config.json", "{}");
+    refuses(tmpdir_path(*state, "empty"), "", CS_NOT_FOUND, "holds an adapter, not a model: ");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)

@@ -7,14 +7,26 @@
 
 #include "core/base/str.h"
 #include "core/base/units.h"
+#include "input/chat/builtin.h"
 #include "input/data/reader.h"
 
-static void note_good(struct cs_early *e, const struct cs_loaded *l)
+/* Whether a special token trains: with it a model learns where an answer ends. */
+static bool is_ended(const struct cs_source *source, const struct cs_sample *s)
+{
+    const struct cs_tokenizer *tok = cs_source_tokenizer(source);
+    for (int32_t i = 0; i < s->n_tokens; i++)
+        if (s->labels[i] >= 0 && cs_tokenizer_is_special(tok, s->labels[i]))
+            return true;
+    return false;
+}
+
+static void note_good(struct cs_early *e, const struct cs_source *source, const struct cs_loaded *l)
 {
     int64_t bytes = (int64_t)l->rendering.text.cap +
                     (int64_t)(l->rendering.cap * sizeof *l->rendering.segments);
 
     e->n_good++;
+    e->n_ended += is_ended(source, &l->sample);
     for (int i = 0; i < l->sample.n_media; i++) {
         e->n_items[l->sample.media[i].encoder]++;
         bytes += (int64_t)cs_reader_bytes(&l->sample.media[i].layout);
@@ -25,8 +37,8 @@ static void note_good(struct cs_early *e, const struct cs_loaded *l)
     e->mean_bytes += bytes;
 }
 
-static void note(struct cs_early *e, enum cs_status status, const struct cs_loaded *l,
-                 const struct cs_err *why)
+static void note(struct cs_early *e, const struct cs_source *source, enum cs_status status,
+                 const struct cs_loaded *l, const struct cs_err *why)
 {
     int64_t rows = l->sample.rows_wanted;
 
@@ -38,9 +50,19 @@ static void note(struct cs_early *e, enum cs_status status, const struct cs_load
     e->n_too_long += l->sample.fault == CS_SAMPLE_TOO_LONG;
     e->n_untrained += l->sample.fault == CS_SAMPLE_UNTRAINED;
     if (status == CS_OK)
-        note_good(e, l);
+        note_good(e, source, l);
     else if (e->first_reason[0] == '\0')
         (void)cs_str_copy(e->first_reason, sizeof e->first_reason, why->text);
+}
+
+/* Under the plain template answers end with their line; any other is thought to end them. */
+static void note_ends(struct cs_early *e, const struct cs_source *source)
+{
+    const char *name = cs_template_name_of(cs_source_template(source));
+    if (e->n_ended > 0 || strcmp(name, "plain") == 0 ||
+        cs_tokenizer_named(cs_source_tokenizer(source), "eos_token") == NULL)
+        return;
+    (void)cs_str_copy(e->never_ends, sizeof e->never_ends, name);
 }
 
 /* Of the first samples none can be used: why, with all the numbers. */
@@ -72,7 +94,7 @@ enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_
         enum cs_status status = i < depth->n_pictures
                                     ? cs_source_load(source, i, findings, &loaded, &why)
                                     : cs_source_load_text(source, i, findings, &loaded, &why);
-        note(out, status, &loaded, &why);
+        note(out, source, status, &loaded, &why);
         cs_loaded_free(&loaded);
         if (status == CS_NO_MEMORY)
             return cs_fail(err, status, "%s", why.text);
@@ -83,6 +105,7 @@ enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_
         return refuse(source, out, err);
     out->mean_rows /= (int64_t)out->n_good;
     out->mean_bytes /= (int64_t)out->n_good;
+    note_ends(out, source);
     return CS_OK;
 }
 
@@ -213,4 +236,12 @@ void cs_early_warnings(const struct cs_early *early, const char *path, struct cs
                     path, (unsigned long long)(early->n_samples - early->n_good),
                     early->is_all ? "the" : "the first", (unsigned long long)early->n_samples,
                     early->first_reason);
+    if (early->never_ends[0] != '\0')
+        cs_buf_addf(
+            out,
+            "warning: %s: no answer of %s %llu samples ends with a special token, so that the "
+            "model does not learn to stop: the chat template %s writes none; `template` names "
+            "another or gives a table that does\n",
+            path, early->is_all ? "the" : "the first", (unsigned long long)early->n_samples,
+            early->never_ends);
 }

@@ -17,6 +17,9 @@ struct cs_early {
     int64_t mean_rows, mean_bytes;    /* of the usable ones, in the feeder's memory */
     int64_t n_items[CS_MAX_ENCODERS]; /* of the usable ones */
     char first_reason[500];           /* why the first bad one is; "": none is */
+    uint64_t n_ended; /* of the usable ones: a special token trains, as behind an answer */
+    char never_ends
+        [64]; /* the chat template under which none does, where the tokenizer has an end */
 };
 
 /* Opens the data (its tokens must be the tokenizer's, its file a list of samples) and looks at the
@@ -31,7 +34,7 @@ enum cs_status cs_early_look(const struct cs_spec *spec, const struct cs_graph *
 /* A line for every encoder: which keys its files stand under, and how many there were. */
 void cs_early_text(const struct cs_early *early, const struct cs_record_keys *keys,
                    struct cs_buf *out);
-/* A line where some of the samples that were looked at are bad. */
+/* A line where some of the samples that were looked at are bad, and where no answer has an end. */
 void cs_early_warnings(const struct cs_early *early, const char *path, struct cs_buf *out);
 
 struct cs_early_depth {

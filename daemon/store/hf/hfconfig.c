@@ -30,6 +30,13 @@ static void list_models(const char *dir, struct cs_buf *out)
         cs_buf_addf(out, " and %d more", found - SHOWN);
 }
 
+/* An adapter as PEFT writes it: no model by itself. */
+static bool is_adapter(const char *dir)
+{
+    char path[CS_PATH_CAP];
+    return cs_path(path, NULL, "%s/adapter_config.json", dir) == CS_OK && cs_fs_exists(path);
+}
+
 enum cs_status cs_hfdir_read_document(const char *dir, json_t **root, struct cs_err *err)
 {
     char path[CS_PATH_CAP];
@@ -45,6 +52,12 @@ enum cs_status cs_hfdir_read_document(const char *dir, json_t **root, struct cs_
     if (models.len > 0)
         status = cs_fail(err, status, "%s has no config.json, but holds model directories: name %s",
                          dir, cs_buf_str(&models));
+    else if (status == CS_NOT_FOUND && is_adapter(dir))
+        status =
+            cs_fail(err, status,
+                    "%s holds an adapter, not a model: name the directory of the model that it "
+                    "belongs to, and the adapter in :lora { from = \"%s\" }",
+                    dir, dir);
     else
         status = cs_wrap(err, status, "%s is not a Hugging Face model directory", dir);
     cs_buf_free(&models);

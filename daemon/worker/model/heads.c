@@ -28,6 +28,12 @@ static bool has_norms(const struct cs_layer_model *l)
     return l->arch->qk_norm != CS_QK_NORM_NONE;
 }
 
+/* NULL where memory is only counted */
+static const float *angles_at(const float *table, int64_t begin)
+{
+    return table != NULL ? table + begin : NULL;
+}
+
 /* x (rows, heads, head_dim), rows `stride` columns apart, turns in place by table r (-1: not) */
 static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, int32_t r,
                    int32_t heads, int64_t stride, void *x, int inverse)
@@ -40,8 +46,9 @@ static void rotate(struct cs_run *run, const struct cs_layer_model *l, int64_t r
     for (int32_t p = 0; p < planes; p++) {
         const int64_t begin = (int64_t)p * rows * (dims / 2);
         run->ops->rope(run->ctx, rows, heads, a->head_dim, dims, stride,
-                       cs_run_at(run, x, (int64_t)p * dims), run->input->at.cos[r] + begin,
-                       run->input->at.sin[r] + begin, inverse);
+                       cs_run_at(run, x, (int64_t)p * dims),
+                       angles_at(run->input->at.cos[r], begin),
+                       angles_at(run->input->at.sin[r], begin), inverse);
     }
 }
 
