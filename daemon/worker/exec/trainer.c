@@ -9,7 +9,7 @@
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/verify.h"
 #include "core/spread/first_fit.h"
-#include "worker/slot/split.h"
+#include "worker/exec/trainer_context.h"
 
 /* Programs differ in the number of slots only; few numbers occur in one run. */
 struct cs_program_entry {
@@ -44,17 +44,6 @@ static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
     return status;
 }
 
-/* Who shares the LLM's rows of a slot. */
-static enum cs_status split_rows(struct cs_trainer *t, struct cs_err *err)
-{
-    const struct cs_plan *plan = t->config.plan;
-    const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
-    const int32_t cp = cs_plan_shape(plan, plan->head_stage).cp;
-    const int32_t place =
-        cs_plan_width(plan, rank) == cp ? cs_plan_place(plan, t->config.rank) : -1;
-    return cs_split_tables(t->tables, cp, place, t->config.spec->context, err);
-}
-
 static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_trainer_config *c = &t->config;
@@ -78,7 +67,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
-    CS_TRY(split_rows(t, err));
+    CS_TRY(cs_trainer_split_rows(t, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
@@ -171,31 +160,6 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
     return CS_OK;
 }
 
-/* Evaluation with split rows: what the head said of each label comes to the first rank of the context,
- * which alone knows whole samples. After the step: nobody else talks. */
-static enum cs_status gather_correct(struct cs_trainer *t, struct cs_input *in, struct cs_err *err)
-{
-    const struct cs_input_split *s = in->split;
-    struct cs_comm *comm = t->config.comm;
-    const int first = t->config.rank - cs_plan_place(t->config.plan, t->config.rank);
-    if (s == NULL)
-        return CS_OK;
-    if (s->place > 0) {
-        struct cs_xfer x = {
-            .peer = first, .data = in->correct, .bytes = (size_t)in->n_labels, .is_send = 1};
-        return comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err);
-    }
-    uint8_t *theirs = cs_scratch_take(&in->memory, (size_t)s->n_labels + 1);
-    cs_split_take_correct(in, 0, in->correct);
-    for (int r = 1; r < s->ranks; r++) {
-        struct cs_xfer x = {
-            .peer = first + r, .data = theirs, .bytes = (size_t)cs_split_count_labels(in, r)};
-        CS_TRY(comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err));
-        cs_split_take_correct(in, r, theirs);
-    }
-    return CS_OK;
-}
-
 static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *manifest,
                               struct cs_step_result *result, struct cs_err *err)
 {
@@ -206,7 +170,7 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
         cs_input_by_source(&t->inputs[s], result->source);
         if (!result->is_eval)
             continue;
-        CS_TRY(gather_correct(t, &t->inputs[s], err));
+        CS_TRY(cs_trainer_gather_correct(t, &t->inputs[s], err));
         cs_input_exact(&t->inputs[s], &n_samples, &n_exact);
         result->n_samples += n_samples;
         result->n_exact += n_exact;
@@ -245,27 +209,6 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
         *n_labels += manifest->n_labels[s];
     }
     return CS_OK;
-}
-
-static struct cs_context_figures context_figures(const struct cs_trainer *t, int64_t wait_ns)
-{
-    const struct cs_input_context *c = &t->tables->context;
-    struct cs_context_figures f = {.is_split = c->ranks > 1 && c->place >= 0, .wait_ns = wait_ns};
-    for (int32_t s = 0; f.is_split && s < t->own->n_slots; s++) {
-        const struct cs_context_load *load = &t->inputs[s].split->load[c->place];
-        f.rows += load->rows;
-        f.pairs += load->pairs;
-        f.flops += load->work;
-    }
-    return f;
-}
-
-static int64_t labels_here(const struct cs_trainer *t)
-{
-    int64_t n = 0;
-    for (int32_t s = 0; s < t->own->n_slots; s++)
-        n += t->inputs[s].n_labels;
-    return n;
 }
 
 /* All slots before the first action: one that is corrupt voids the step before anything is sent or
@@ -310,9 +253,9 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
     CS_TRY(prepare(trainer, manifest, needs, patches, err));
     if (trainer->tables->context.ranks > 1)
-        result->trained_tokens = labels_here(trainer);
+        result->trained_tokens = cs_trainer_labels_here(trainer);
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
-    result->context = context_figures(trainer, result->counts.context_wait_ns);
+    result->context = cs_trainer_context_figures(trainer, result->counts.context_wait_ns);
     for (int32_t s = 0; s < own->n_slots; s++)
         CS_TRY(cs_input_check(&trainer->inputs[s], err));
     return collect(trainer, own, result, err);
