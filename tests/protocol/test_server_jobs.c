@@ -164,6 +164,19 @@ static void a_job_pauses_and_resumes_where_it_was(void **state)
     assert_int_equal(count_events(job, "checkpoint written"), 1);
 }
 
+static void a_stop_that_a_pause_overtakes_holds(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(c, "ms=5,hold,gate=20,overtaken", 60, 2);
+    expect_state(job, "RUN", "");
+    order("job.stop", job);
+    order("job.pause", job);
+    expect_state(job, "CANCELLED", "stopped on request");
+    order("job.resume", job);
+    let(job, 60);
+    expect_state(job, "DONE", "");
+}
+
 static void a_resume_that_the_runner_refuses_leaves_the_job_at_rest(void **state)
 {
     (void)state;
@@ -548,6 +561,7 @@ int main(void)
         cmocka_unit_test(a_job_runs_from_submission_to_its_end),
         cmocka_unit_test(metrics_are_cut_at_steps_and_go_on),
         cmocka_unit_test(a_job_pauses_and_resumes_where_it_was),
+        cmocka_unit_test(a_stop_that_a_pause_overtakes_holds),
         cmocka_unit_test(a_resume_that_the_runner_refuses_leaves_the_job_at_rest),
         cmocka_unit_test(a_stop_holds_against_a_resume_that_is_looked_at),
         cmocka_unit_test(stop_ends_a_job_at_any_time),

@@ -201,7 +201,7 @@ static void draining_can_be_undone(void **state)
     int64_t next = test_submit(n.c, "ms=0", 3, 2);
     test_expect_state(n.c, next, "DONE", "");
     json_decref(test_ask(n.c, "job.stop", job));
-    test_expect_state(n.c, job, "CANCELLED PAUSED", "");
+    test_expect_state(n.c, job, "CANCELLED", "");
 }
 
 static void who_listens_is_told_that_the_end_was_asked_for(void **state)

@@ -171,7 +171,7 @@ enum cs_spec_type {
     CS_SPEC_STRING, /* one of accept ("a|b") when that is set; max: bytes */
     CS_SPEC_PATH,   /* string: absolute path, or "" */
     CS_SPEC_PAIR,   /* two numbers in [min, max] */
-    CS_SPEC_FREE,   /* object, of default [] a list, checked by whoever uses it */
+    CS_SPEC_FREE,   /* object, of default [] a list of objects, checked by whoever uses it */
     CS_SPEC_TYPES
 };
 

@@ -164,14 +164,26 @@ static enum cs_status read_string(const struct cs_spec_reader *reader,
     return CS_OK;
 }
 
+static bool is_list_of_objects(const json_t *value)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(value, i, item)
+    {
+        if (!json_is_object(item))
+            return false;
+    }
+    return json_is_array(value);
+}
+
 static enum cs_status read_free(const struct cs_spec_reader *reader, const struct cs_spec_key *key,
                                 const char *path, const json_t *value, char *at)
 {
     bool is_word = key->accept != NULL && json_is_string(value) &&
                    cs_doc_is_word(key->accept, json_string_value(value));
     const bool is_list = key->fallback != NULL && strcmp(key->fallback, "[]") == 0;
-    if (is_list && !json_is_array(value))
-        return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be a list", path,
+    if (is_list && !is_list_of_objects(value))
+        return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be a list of objects", path,
                        show(reader, value));
     if (!is_list && !json_is_object(value) && !is_word)
         return cs_fail(reader->err, CS_INVALID, "%s is %s; it must be an object%s%s%s", path,

@@ -101,7 +101,7 @@ static void settle_silent(struct cs_job *job, int status)
 
 /* Fields that runner.state, runner.status replies and state.json share. A runner counts the last
  * finished step from 0, -1 for none; a job shows how many steps are finished. */
-void cs_job_take_progress(struct cs_job *job, const json_t *message)
+static void take_progress(struct cs_job *job, const json_t *message)
 {
     struct cs_job_row *row = &job->row;
     if (cs_msg_int(message, "step", -2) >= -1)
@@ -114,6 +114,22 @@ void cs_job_take_progress(struct cs_job *job, const json_t *message)
     const char *hash = cs_msg_str(message, "plan_hash", NULL);
     if (hash && hash[0])
         snprintf(row->plan_hash, sizeof(row->plan_hash), "%s", hash);
+}
+
+/* A stop that came while the runner ended for a pause holds all the same. */
+void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
+                       const json_t *message)
+{
+    take_progress(job, message);
+    cs_job_set_state(job,
+                     &(struct cs_job_change){.state = row->state,
+                                             .reason = cs_msg_str(message, "reason", NULL),
+                                             .is_plan_invalid = cs_msg_int(message, "exit", 0) ==
+                                                                cs_status_exit(CS_PLAN),
+                                             .is_in_journal = true});
+    if (row->state == CS_STATE_PAUSED && job->is_stop_asked)
+        cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
+                                                      .reason = "stopped on request"});
 }
 
 bool cs_job_state_is_final(const struct cs_job_state_row *row)
@@ -130,13 +146,7 @@ void cs_job_settle(struct cs_job *job, int status)
     const struct cs_job_state_row *row = cs_job_state_find(cs_msg_str(state, "state", ""));
     if (row != NULL && cs_job_state_is_final(row) &&
         cs_msg_int(state, "generation", -1) >= job->row.generation) {
-        cs_job_take_progress(job, state);
-        cs_job_set_state(job,
-                         &(struct cs_job_change){.state = row->state,
-                                                 .reason = cs_msg_str(state, "reason", NULL),
-                                                 .is_plan_invalid = cs_msg_int(state, "exit", 0) ==
-                                                                    cs_status_exit(CS_PLAN),
-                                                 .is_in_journal = true});
+        cs_job_take_state(job, row, state);
     } else {
         settle_silent(job, status);
     }

@@ -12,8 +12,9 @@ void cs_job_fail(struct cs_job *job, const char *reason);
 void cs_job_fail_gone(struct cs_job *job); /* its directory was removed */
 void cs_job_import(
     struct cs_job *job); /* the news of its journal; else is_behind, and at the next tick again */
-/* what runner.state, runner.status replies and state.json tell of a job beside its state */
-void cs_job_take_progress(struct cs_job *job, const json_t *message);
+/* what runner.state, runner.status replies and state.json tell of a job; row: the state that they name */
+void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
+                       const json_t *message);
 /* What a runner that could not even begin said last in logs/NAME ("cornstarch-runner: TEXT"), "" nothing. */
 void cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap);
 /* The runner is gone; status: of our child, -1: it was not ours. */

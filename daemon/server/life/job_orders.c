@@ -54,6 +54,7 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
         return CS_OK;
     }
     job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
+    job->is_stop_asked = true;
     if (job->link)
         cs_job_send_stop(job);
     return CS_OK;

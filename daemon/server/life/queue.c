@@ -54,6 +54,7 @@ static void start(struct cs_job *job, int lock_fd)
     job->deadline_ns = cs_now_ns() + (int64_t)CONNECT_TIMEOUT_S * SECOND_NS;
     job->retry_ns = 0;
     job->pending_stop = CS_STOP_NONE;
+    job->is_stop_asked = false;
     job->is_pause_sent = false;
     cs_node_lease(job);
     cs_job_set_state(job,

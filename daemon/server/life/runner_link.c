@@ -54,12 +54,7 @@ static void on_state(struct cs_job *job, const json_t *m)
         return; /* an echo: the job has ended or waits for its next runner */
     if (cs_job_state_is_final(row))
         cs_job_import(job);
-    cs_job_take_progress(job, m);
-    cs_job_set_state(job, &(struct cs_job_change){.state = row->state,
-                                                  .reason = cs_msg_str(m, "reason", NULL),
-                                                  .is_plan_invalid = cs_msg_int(m, "exit", 0) ==
-                                                                     cs_status_exit(CS_PLAN),
-                                                  .is_in_journal = true});
+    cs_job_take_state(job, row, m);
 }
 
 static void on_step(struct cs_job *job, const json_t *m)
