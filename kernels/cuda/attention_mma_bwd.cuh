@@ -71,9 +71,11 @@ template <class L, bool CAP> struct cs_mma_bwd_block {
     float first[1][L::TILES][4], second[1][L::TILES][4];
     float own_log[2], own_sum[2]; /* of rows r and r + 8, where rows are queries */
 
+    /* without the remainder where there is none: it would take a register that two kernels do not have */
     __device__ __forceinline__ static int warp_row(void)
     {
-        return (int)threadIdx.x / 32 % CS_MMA_WARPS * 16;
+        const int warp = (int)threadIdx.x / 32;
+        return (L::THREADS > CS_MMA_THREADS ? warp % CS_MMA_WARPS : warp) * 16;
     }
 
     __device__ __forceinline__ void load_own(int to, const cs_mma_matrix &m,
