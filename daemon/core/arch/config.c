@@ -65,7 +65,9 @@ static void store(const struct cs_config_key *key, double number, enum cs_arch_a
     switch (key->store) {
     case CS_KEY_INT:
     case CS_KEY_WORD:
-        *(int32_t *)(void *)at = (int32_t)number;
+        *(int32_t *)(void *)at = number >= INT32_MAX   ? INT32_MAX
+                                 : number <= INT32_MIN ? INT32_MIN
+                                                       : (int32_t)number;
         break;
     case CS_KEY_FLOAT:
         *(float *)(void *)at = (float)number;
