@@ -209,6 +209,41 @@ static void processor_and_encoder_must_agree(void **state)
     assert_non_null(strstr(err.text, "patch_size is 14"));
 }
 
+/* A size beside that of the tiles would bring more rows than the encoder has for a picture. */
+static void items_have_the_size_of_their_encoder(void **state)
+{
+    static const char *const documents[] = {
+        "{\"image_processor_type\":\"LlavaNextImageProcessor\",\"do_center_crop\":false,"
+        "\"size\":{\"shortest_edge\":224},\"crop_size\":{\"height\":28,\"width\":28},"
+        "\"image_grid_pinpoints\":[[28,56],[56,28]]}",
+        "{\"image_processor_type\":\"CLIPImageProcessor\",\"do_center_crop\":true,\"do_resize\":"
+        "true,"
+        "\"size\":{\"shortest_edge\":28},\"crop_size\":{\"height\":28,\"width\":28}}",
+    };
+    const struct cs_media_encoder encoder = {
+        .family = "test", .side = 28, .patch = 14, .merge = 1, .frames = 1, .channels = 3};
+    const struct cs_medium medium = {
+        .kind = CS_ITEM_IMAGE, .width = 300, .height = 200, .n_frames = 1, .n_of_sample = 1};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        struct cs_media_layout layout;
+        struct cs_processor p;
+        json_t *json = json_loads(documents[i], 0, NULL);
+        assert_non_null(json);
+        assert_int_equal(cs_processor_read(json, &p, &err), CS_OK);
+        const enum cs_status status =
+            cs_media_layout_make(&p, &encoder, &medium, arena, &layout, &err);
+        if (status != (i == 0 ? CS_INVALID : CS_OK) ||
+            (i == 0 && strstr(err.text, "224 x 224 pixels, but the encoder takes 28 x 28") == NULL))
+            fail_msg("document %zu: %s", i, err.text);
+        json_decref(json);
+        cs_arena_free(arena);
+    }
+}
+
 /* B-19, B-20: whatever the picture and the budget, sides are multiples and no side is lost. */
 static void smart_sizes_never_lose_a_side(void **state)
 {
@@ -331,6 +366,7 @@ int main(void)
         cmocka_unit_test(smart_sizes_never_lose_a_side),
         cmocka_unit_test(what_does_not_hold_is_told),
         cmocka_unit_test(processor_and_encoder_must_agree),
+        cmocka_unit_test(items_have_the_size_of_their_encoder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,23 @@ static enum cs_status check(const struct cs_processor *p, const struct cs_media_
     return kind->check != NULL ? kind->check(p, e, err) : CS_OK;
 }
 
+/* Where the encoder has one size, every item has come out in it. */
+static void check_items(struct cs_layout_maker *m)
+{
+    const struct cs_processor *p = m->processor;
+
+    for (int32_t i = 0; i < m->out.n_items && m->status == CS_OK; i++) {
+        const struct cs_extent size = cs_layout_extent(m, m->out.items[i].picture);
+        if (size.height != p->height || size.width != p->width)
+            cs_layout_fail(
+                m, CS_INVALID, "picture of %d x %d pixels, but the encoder takes %d x %d: %s",
+                size.width, size.height, p->width, p->height,
+                p->do_resize ? "size keeps the aspect or is another, and nothing cuts or "
+                               "pads to crop_size or pad_size"
+                             : "do_resize is false");
+    }
+}
+
 enum cs_status cs_media_layout_make(const struct cs_processor *processor,
                                     const struct cs_media_encoder *encoder,
                                     const struct cs_medium *medium, struct cs_arena *arena,
@@ -55,6 +72,8 @@ enum cs_status cs_media_layout_make(const struct cs_processor *processor,
     *out = (struct cs_media_layout){0};
     CS_TRY(check(processor, encoder, err));
     kinds[processor->kind]->make(&m);
+    if (kinds[processor->kind]->has_one_size)
+        check_items(&m);
     if (m.status == CS_OK)
         *out = m.out;
     return m.status;

@@ -61,13 +61,7 @@ static void make(struct cs_layout_maker *m)
 {
     const struct cs_processor *p = m->processor;
     const int32_t picture = cs_layout_fit(m, p->pads_square ? square(m, 0) : 0);
-    const struct cs_extent size = cs_layout_extent(m, picture);
 
-    if (size.height != p->height || size.width != p->width)
-        cs_layout_fail(m, CS_INVALID, "picture of %d x %d pixels, but %s and size is %d x %d",
-                       size.width, size.height,
-                       p->do_resize ? "its aspect is kept" : "do_resize is false", p->width,
-                       p->height);
     cs_layout_rows(m, cs_layout_item(m, picture));
 }
 
