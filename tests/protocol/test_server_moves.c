@@ -23,8 +23,7 @@ static struct test_node n;
 static int start(void **state)
 {
     (void)state;
-    n = (struct test_node){.d = {.options = {"--cpu-devices", "8"}}};
-    test_node_start(&n);
+    test_node_begin(&n);
     return 0;
 }
 

@@ -19,6 +19,12 @@ void test_node_start(struct test_node *n)
     n->c = test_client_open(&n->d);
 }
 
+void test_node_begin(struct test_node *n)
+{
+    *n = (struct test_node){.d = {.options = {"--cpu-devices", "8"}}};
+    test_node_start(n);
+}
+
 void test_node_stop(struct test_node *n, int signal)
 {
     test_client_close(n->c);

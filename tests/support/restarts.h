@@ -9,6 +9,7 @@ struct test_node {
     struct test_client *c;
 };
 
+void test_node_begin(struct test_node *node); /* a fresh one with 8 CPU devices, started */
 void test_node_start(struct test_node *node);
 void test_node_stop(struct test_node *node, int signal);
 void test_node_end(struct test_node *node); /* whether or not it runs */

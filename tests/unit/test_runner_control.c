@@ -117,20 +117,37 @@ static void pause_checkpoints_and_the_next_run_goes_on(void **state)
     json_decref(steps);
 }
 
+/* A run of a thousand steps, who listens to it, and that it has made one. */
+struct long_run {
+    pid_t pid;
+    int fd;
+    struct cs_line_reader *lines;
+};
+
+static struct long_run begin_long_run(struct pretend_job *job)
+{
+    pretend_write(job, 1000, 0, "");
+    setenv("FAKE_STEP_MS", "10", 1);
+    struct long_run run = {.pid = pretend_start(job), .lines = cs_line_reader_new()};
+    run.fd = dial(job);
+    cs_line_reader_limit(run.lines, 0);
+    json_decref(must_hear(run.fd, run.lines, "runner.step"));
+    return run;
+}
+
+static void leave(const struct long_run *run)
+{
+    close(run->fd);
+    cs_line_reader_free(run->lines);
+}
+
 static void stop_now_ends_without_a_checkpoint(void **state)
 {
     struct pretend_job *job = *state;
-    pretend_write(job, 1000, 0, "");
-    setenv("FAKE_STEP_MS", "10", 1);
-    pid_t pid = pretend_start(job);
-    int fd = dial(job);
-    struct cs_line_reader *lines = cs_line_reader_new();
-    cs_line_reader_limit(lines, 0);
-    json_decref(must_hear(fd, lines, "runner.step"));
-    say(fd, "{\"type\":\"runner.stop\",\"now\":true}\n");
-    assert_int_equal(pretend_wait_end(pid), CS_OK);
-    close(fd);
-    cs_line_reader_free(lines);
+    const struct long_run run = begin_long_run(job);
+    say(run.fd, "{\"type\":\"runner.stop\",\"now\":true}\n");
+    assert_int_equal(pretend_wait_end(run.pid), CS_OK);
+    leave(&run);
     json_t *end = pretend_state(job);
     assert_string_equal(cs_msg_str(end, "state", ""), "CANCELLED");
     assert_int_equal(cs_msg_int(end, "checkpoint_step", 0), -1);
@@ -141,20 +158,13 @@ static void stop_now_ends_without_a_checkpoint(void **state)
 static void sigterm_pauses_also_when_repeated(void **state)
 {
     struct pretend_job *job = *state;
-    pretend_write(job, 1000, 0, "");
-    setenv("FAKE_STEP_MS", "10", 1);
-    pid_t pid = pretend_start(job);
-    int fd = dial(job);
-    struct cs_line_reader *lines = cs_line_reader_new();
-    cs_line_reader_limit(lines, 0);
-    json_decref(must_hear(fd, lines, "runner.step"));
+    const struct long_run run = begin_long_run(job);
     for (int i = 0; i < 3; i++) {
-        kill(pid, SIGTERM);
+        kill(run.pid, SIGTERM);
         usleep(3000);
     }
-    assert_int_equal(pretend_wait_end(pid), CS_OK);
-    close(fd);
-    cs_line_reader_free(lines);
+    assert_int_equal(pretend_wait_end(run.pid), CS_OK);
+    leave(&run);
     json_t *end = pretend_state(job);
     assert_string_equal(cs_msg_str(end, "state", ""), "PAUSED");
     assert_int_equal(cs_msg_int(end, "checkpoint_step", -1), cs_msg_int(end, "step", -2));
@@ -164,21 +174,15 @@ static void sigterm_pauses_also_when_repeated(void **state)
 static void a_killed_runner_leaves_no_process(void **state)
 {
     struct pretend_job *job = *state;
-    pretend_write(job, 1000, 0, "");
-    setenv("FAKE_STEP_MS", "10", 1);
-    pid_t pid = pretend_start(job);
-    int fd = dial(job), status;
-    struct cs_line_reader *lines = cs_line_reader_new();
-    cs_line_reader_limit(lines, 0);
-    json_decref(must_hear(fd, lines, "runner.step"));
+    const struct long_run run = begin_long_run(job);
+    int status;
     assert_int_equal(pretend_count_left(job), 4);
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    kill(run.pid, SIGKILL);
+    assert_int_equal(waitpid(run.pid, &status, 0), run.pid);
     for (int i = 0; i < 1000 && pretend_count_left(job) > 0; i++)
         usleep(10000);
     assert_int_equal(pretend_count_left(job), 0);
-    close(fd);
-    cs_line_reader_free(lines);
+    leave(&run);
     /* the stale socket and the torn journal do not stop the next run */
     setenv("FAKE_STEP_MS", "0", 1);
     assert_int_equal(pretend_run(job), CS_OK);
@@ -241,7 +245,7 @@ static void who_asks_without_reading_is_not_answered_without_end(void **state)
 static void a_peer_that_does_not_read_gets_a_gap_marker(void **state)
 {
     struct pretend_job *job = *state;
-    pretend_write(job, 12, 0, "");
+    pretend_write(job, 30, 0, "");
     setenv("FAKE_LOG_LINES", "5000", 1);
     setenv("FAKE_STEP_MS", "100", 1);
     pid_t pid = pretend_start(job);
