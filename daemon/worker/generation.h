@@ -4,7 +4,7 @@
 #ifndef CS_WORKER_GENERATION_H
 #define CS_WORKER_GENERATION_H
 
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 struct cs_generation {
     int64_t id;  /* of the job's: 0, 1, ... */

@@ -15,7 +15,7 @@
 #include "worker/device/blas.h"
 #include "worker/measure/profile.h"
 #include "worker/selftest/selftest.h"
-#include "worker/selftest/verify.h"
+#include "worker/selftest/verify/verify.h"
 
 enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
 

@@ -6,7 +6,7 @@
 #define CS_WORKER_SAVE_H
 
 #include "store/ckpt/checkpoint.h"
-#include "worker/model/params.h"
+#include "worker/params/params.h"
 
 struct cs_saver;
 

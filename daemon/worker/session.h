@@ -5,7 +5,7 @@
 
 #include "core/data/pool.h"
 #include "worker/control.h"
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 struct cs_session {
     struct cs_trainer *trainer;

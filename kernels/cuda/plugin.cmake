@@ -8,7 +8,7 @@ endif()
 if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu")
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu")
   # wgmma and setmaxnreg exist in sm_90a alone, not in PTX for later cards: *_sm90*.cu apart.
   set(cuda_sources_sm90 ${cuda_sources})
   list(FILTER cuda_sources_sm90 INCLUDE REGEX "_sm90[^/]*\\.cu$")

@@ -2,7 +2,7 @@
 #ifndef CS_LUA_BIND_H
 #define CS_LUA_BIND_H
 
-#include "lua/bind/args.h"
+#include "lua/base/args.h"
 
 struct cs_lua_area {
     const struct cs_lua_function *functions;

@@ -4,8 +4,8 @@
 #include "core/base/units.h"
 #include "core/model/spec.h"
 #include "lua/base/json.h"
+#include "lua/base/paths.h"
 #include "lua/bind/bind.h"
-#include "lua/bind/paths.h"
 
 static int call_llava(lua_State *L);
 

@@ -6,8 +6,8 @@
 
 #include "core/plan/make/planner.h"
 #include "lua/base/json.h"
+#include "lua/base/paths.h"
 #include "lua/bind/bind.h"
-#include "lua/bind/paths.h"
 #include "lua/bind/preview_document.h"
 
 static int call_adamw(lua_State *L);

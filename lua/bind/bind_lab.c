@@ -8,8 +8,8 @@
 #include "core/model/schedules.h"
 #include "core/plan/make/split.h"
 #include "core/sched/sim/lab.h"
+#include "lua/base/lists.h"
 #include "lua/bind/bind.h"
-#include "lua/bind/lists.h"
 
 enum { MAX_ITEMS = 65536, MAX_MODULES = 1024, MAX_CELLS = 1 << 26, MAX_WORLD = 1 << 24 };
 

@@ -10,7 +10,7 @@
 #include "core/plan/tokens/balance.h"
 #include "core/spread/assign_replicas.h"
 #include "core/spread/defer.h"
-#include "lua/bind/lists.h"
+#include "lua/base/lists.h"
 
 enum {
     MAX_ITEMS = 65536,

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/sched/sim/forecast.h"
+#include "lua/base/lists.h"
 #include "lua/bind/bind.h"
-#include "lua/bind/lists.h"
 
 /* clang-format off */
 static const struct cs_arg simulate_args[] = {

@@ -2,7 +2,7 @@
 #include "lua/bind/preview_document.h"
 
 #include "core/model/spec.h"
-#include "lua/bind/args.h"
+#include "lua/base/args.h"
 
 json_t *cs_lua_model_part(const json_t *model)
 {

@@ -3,7 +3,7 @@
 #define CS_LUA_SEARCH_READ_H
 
 #include "core/search/search.h"
-#include "lua/bind/args.h"
+#include "lua/base/args.h"
 
 /* The checked table is at index 1; graph: of its model. Arrays live in the arena, samples in
  * *samples. Raises errors that begin with the function's name. */

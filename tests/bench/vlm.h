@@ -4,7 +4,7 @@
 #ifndef CS_TESTS_BENCH_VLM_H
 #define CS_TESTS_BENCH_VLM_H
 
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 enum { CS_VLM_MAX_RANKS = 8, CS_VLM_IMAGE_ROWS = 729, CS_VLM_SETTINGS = 4, CS_VLM_MAX_STEPS = 64 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "fuzz/edit.h"
 #include "support/tmpdir.h"
 

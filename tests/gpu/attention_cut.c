@@ -1,5 +1,5 @@
 /* Attention where every pair is allowed and the items are a few more than the card has processors,
- * or fewer: kernels that cut the items of the last round along their keys (attention_fwd_sm90.cuh)
+ * or fewer: kernels that cut the items of the last round along their keys (attention/hopper/fwd_sm90.cuh)
  * do it here, and hardly ever in the other parts, whose masks have documents. And a mask of which they
  * must not: its first and its last tile in the order of their cells meet equally many tiles, others
  * more or fewer. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/mask_token.cuh"
+#include "kernels/cuda/mask/mask_token.cuh"
 #define _Noreturn [[noreturn]] /* C11 spelling in core/base/status.h */
 #include "kernels/ops.h"
 #undef _Noreturn

@@ -60,7 +60,8 @@ void att_set_up(struct att_lab *lab, const struct att_case *c, struct att_setup 
     s->plan = s->mask.dev;
     s->plan.cells = c->path == ATT_LISTS || c->path == ATT_MMA ? &s->mask.cells : NULL;
     if (c->path == ATT_MMA)
-        setenv("CORNSTARCH_ATTENTION_KERNELS", "mma", 1); /* see kernels/cuda/attention.cu */
+        setenv("CORNSTARCH_ATTENTION_KERNELS", "mma",
+               1); /* see kernels/cuda/attention/attention.cu */
     s->c.tokens = s->mask.plan.n_tokens;
     s->shape = shape_of(&s->c, s->mask.n_keys);
     const size_t act = s->ops->act_bytes, q_rows = (size_t)s->c.tokens;

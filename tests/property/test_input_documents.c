@@ -8,8 +8,9 @@
 
 #include <cmocka.h>
 
-#include "core/arch/composite.h"
-#include "core/arch/families.h"
+#include "core/arch/families/families.h"
+#include "core/arch/read/composite.h"
+#include "core/arch/read/config.h"
 #include "core/plan/cost/profile_keys.h"
 #include "input/data/record/record.h"
 #include "input/media/processor.h"

@@ -1,7 +1,7 @@
 /* How the forward pass of attention on Hopper shares out its work: whatever the lengths of the lists
  * and their order, every entry of every item is worked on once, and the pieces of an item are as many
  * as it says, in shares that follow each other. */
-#include "kernels/cuda/attention_fwd_items.h"
+#include "kernels/cuda/attention/hopper/fwd_items.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

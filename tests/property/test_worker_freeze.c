@@ -1,7 +1,7 @@
 /* Freezing and cutting into slots change what is computed, never its value: whatever the rules
  * train, its gradients are those of training everything; whatever slots a step is cut into, sums
  * agree. */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* What is exported and opened again is the model that was trained: for every kind of projector, layer
  * of features and tie, a script makes a model, one step trains it, it is exported, a script that says
  * nothing but the directories opens it, and the next step has the same loss to the bit. */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "core/base/arena.h"
 #include "store/fsio.h"
 #include "store/hf/peft.h"

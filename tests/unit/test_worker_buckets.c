@@ -1,5 +1,5 @@
 /* The buckets that predictions count with are those that the worker sums. */
-#include "worker/model/params.h"
+#include "worker/params/params.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

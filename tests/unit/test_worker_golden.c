@@ -1,6 +1,6 @@
 /* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW
  * steps. */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/arch/families.h"
+#include "core/arch/families/families.h"
 #include "store/hf/export.h"
 #include "support/device.h"
 #include "support/need.h"

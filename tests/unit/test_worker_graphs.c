@@ -19,7 +19,7 @@
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/step.h"
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 /* ---- which pieces become graphs ---- */
 

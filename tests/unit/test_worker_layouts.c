@@ -2,7 +2,7 @@
  * each other to the bit and with one rank to 1e-5. Ranks are threads that talk through the socket
  * transport. */
 #include "core/plan/groups.h"
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * every kind of gradient through the slope of that model's loss along it and along random
  * directions. On a device that attends from lists of tiles (CORNSTARCH_TEST_DEVICE) the slot is
  * larger and its query tiles may be cut at pictures. */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -21,7 +21,7 @@
 #include "support/planned.h"
 #include "support/step.h"
 #include "worker/exec/arena.h"
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 enum { VOCAB = 199, SLOTS = 4 };
 

@@ -1,5 +1,5 @@
 /* The end of a step: norm, clipping, skipping, decay, AdamW. */
-#include "worker/model/optim.h"
+#include "worker/params/optim.h"
 
 #include <math.h>
 #include <setjmp.h>

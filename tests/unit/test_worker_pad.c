@@ -1,7 +1,7 @@
 /* Rows that are added to a slot on a device: what they hold, that they change no result, and that
  * slots of similar size become the same work. On a device that keeps its memory on the host
  * (support/lazy_device.h). */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Parameters of a rank: fresh values, source directories, places, what a checkpoint gets. */
-#include "worker/model/params.h"
+#include "worker/params/params.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* When slots go to a device: all are checked, and memory is taken, before the first action of a
  * step; each is placed when the first action that computes on it comes. On a device that keeps its
  * memory on the host (support/lazy_device.h). */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

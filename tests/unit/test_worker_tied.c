@@ -2,7 +2,7 @@
  * the bit, also with replicas whose communicators add in different orders, and also where state in
  * bf16 is rounded stochastically. Ranks are threads that talk through the socket transport; a
  * transport around it changes the last bits of what one end receives. */
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <math.h>
 #include <setjmp.h>

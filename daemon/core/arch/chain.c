@@ -1,5 +1,30 @@
 /* Rows and widths along a chain, and sums over its steps. */
+#include <string.h>
+
 #include "core/arch/chain.h"
+#include "core/base/status.h"
+
+static const enum cs_chain_op letters['Z'] = {
+    ['D'] = CS_CHAIN_DROP_CLASS, ['N'] = CS_CHAIN_NORM, ['C'] = CS_CHAIN_CONCAT,
+    ['W'] = CS_CHAIN_WEAVE,      ['M'] = CS_CHAIN_MEAN, ['F'] = CS_CHAIN_AFFINE,
+    ['L'] = CS_CHAIN_LINEAR,     ['A'] = CS_CHAIN_ACT,
+};
+
+void cs_chain_make(const char *steps, int32_t n_linears, int32_t group, int32_t in_width,
+                   struct cs_chain *out)
+{
+    int32_t linears = 0;
+    *out = (struct cs_chain){.group = group, .in_width = in_width, .scale = 1};
+    for (const char *s = steps; *s != '\0'; s++) {
+        const enum cs_chain_op op = letters[(unsigned char)*s];
+        const bool is_idle = group == 1 && strchr("CWM", *s) != NULL;
+        linears += op == CS_CHAIN_LINEAR;
+        if (is_idle || linears > n_linears || (op == CS_CHAIN_ACT && linears == n_linears))
+            continue;
+        CS_ASSERT(out->n < CS_CHAIN_STEPS);
+        out->op[out->n++] = op;
+    }
+}
 
 static bool is_joining(enum cs_chain_op op)
 {

@@ -77,7 +77,7 @@ static void derive_edges(const struct cs_graph *graph, struct cs_plan *plan)
 }
 
 /* Replicas share a table in equal parts of whole units, the last of which are shorter or empty
- * (worker/model/params.c). */
+ * (worker/params/params.c). */
 static int64_t tied_part(const struct cs_graph *graph, int dp)
 {
     enum { UNIT = 16 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "input/documents/sounds.h"
 #include "input/media/layout.h"
 #include "input/media/sound/features.h"

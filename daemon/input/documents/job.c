@@ -1,7 +1,7 @@
 /* The documents of all directories of a job, and what two of them say of one thing. */
 #include <string.h>
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "input/chat/own.h"
 #include "input/documents/documents.h"
 #include "input/tok/tokenizer.h"

@@ -2,7 +2,7 @@
 #ifndef CS_INPUT_MAKE_MODEL_PARTS_H
 #define CS_INPUT_MAKE_MODEL_PARTS_H
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "core/base/arena.h"
 #include "input/make/model_init.h"
 #include "store/safetensors.h"

@@ -1,7 +1,7 @@
 /* config.json of the result of a conversion, and of the processor where the other layout has its own. */
 #include <string.h>
 
-#include "core/arch/config.h"
+#include "core/arch/read/config.h"
 #include "core/doc/doc.h"
 #include "store/convert/parts.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/arch/config.h"
+#include "core/arch/read/config.h"
 #include "store/hf/export_parts.h"
 
 static const struct {

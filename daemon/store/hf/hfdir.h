@@ -2,7 +2,7 @@
  *
  * Weights are model.safetensors or model.safetensors.index.json with shards (weight_map entries may
  * not leave the directory). pytorch_model.bin is refused with advice. A composite directory
- * (core/arch/composite.h) can be read as components: "vision" or "audio", "projector" and "llm", in all
+ * (core/arch/read/composite.h) can be read as components: "vision" or "audio", "projector" and "llm", in all
  * tensor-name layouts that are known of it.
  *
  * Whether the head of a language model is its embedding follows from configuration and weights
@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "core/base/status.h"
 #include "core/model/graph.h"
 #include "store/safetensors.h"

@@ -7,7 +7,7 @@
 #ifndef CS_STORE_PEFT_H
 #define CS_STORE_PEFT_H
 
-#include "core/arch/composite.h"
+#include "core/arch/read/composite.h"
 #include "core/model/graph.h"
 #include "store/safetensors.h"
 

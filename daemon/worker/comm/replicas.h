@@ -2,7 +2,7 @@
  * ranks of a context hold the same weights and see other rows of a slot. All of them are replicas of
  * these weights here.
  * Once a step their gradients are summed (reduce-scatter: each keeps its part of every bucket, see
- * worker/model/params.h), each updates its part, and the updated weights are gathered by all
+ * worker/params/params.h), each updates its part, and the updated weights are gathered by all
  * (ZeRO-1, Rajbhandari et al. 2020).
  *
  * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two
@@ -17,7 +17,7 @@
 
 #include "core/plan/plan.h"
 #include "kernels/comm.h"
-#include "worker/model/params.h"
+#include "worker/params/params.h"
 
 struct cs_replicas;
 

@@ -18,8 +18,8 @@
 #include "worker/comm/channels.h"
 #include "worker/comm/replicas.h"
 #include "worker/exec/graphs.h"
-#include "worker/model/optim.h"
 #include "worker/model/stage.h"
+#include "worker/params/optim.h"
 
 struct cs_exec;
 

@@ -12,7 +12,7 @@
 
 #include "core/model/keeps.h"
 #include "worker/device/device.h"
-#include "worker/model/params.h"
+#include "worker/params/params.h"
 #include "worker/slot/slot.h"
 
 /* Weight gradients of linear layers that a split backward leaves for later (zero-bubble schedules):

@@ -4,8 +4,8 @@
 
 #include "store/hf/hfdir.h"
 #include "store/safetensors.h"
-#include "worker/exec/trainer.h"
 #include "worker/selftest/selftest.h"
+#include "worker/train/trainer.h"
 
 enum { CS_GOLDEN_STEPS = 5 };
 

@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-#include "worker/exec/trainer.h"
+#include "worker/train/trainer.h"
 
 /* What is built: SigLIP + two-layer MLP + Llama at the widths of so400m and 3.2-1B. */
 struct parity_shape {

@@ -7,7 +7,7 @@
 #include "core/plan/cost/round.h"
 
 /* On one rank the tied head reads the embedding's weights, which are updated once; fp32 gradients
- * are two (worker/model/params.h). */
+ * are two (worker/params/params.h). */
 static void share_tied(const struct cs_graph *graph, const struct cs_device_class *device,
                        struct cs_plan *plan)
 {

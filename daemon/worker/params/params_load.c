@@ -1,0 +1,198 @@
+/* Fills a rank's weights: from model directories, fresh, or from a checkpoint. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/hf/peft.h"
+#include "worker/params/params.h"
+
+/* A component's own directory, or the part of a composite one. */
+static enum cs_status open_source(const struct cs_module *module, struct cs_hfdir **out,
+                                  struct cs_err *err)
+{
+    const char *dir = module->spec->dir;
+    if (dir == NULL || *dir == '\0')
+        return cs_fail(err, CS_INVALID,
+                       "module %s has init \"weights\" but no directory to read them from",
+                       module->name);
+    enum cs_status status = cs_hfdir_open_kind(dir, module->kind, out, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "reading the weights of %s", module->name);
+    if (module->arch.is_tied && cs_hfdir_is_tie_broken(*out))
+        return cs_fail(err, CS_INVALID,
+                       "the job has one matrix for embedding and head of %s, %s holds two "
+                       "different ones: make the job anew from its script",
+                       module->name, dir);
+    return CS_OK;
+}
+
+static enum cs_status check_shape(const struct cs_param *param, const struct cs_st_tensor *found,
+                                  struct cs_err *err)
+{
+    if (cs_hfdir_fits(found, param->role, param->dim, param->n_dims))
+        return CS_OK;
+    return cs_fail(err, CS_INVALID,
+                   "tensor %s has %d dimensions and %lld elements in the file, the configuration "
+                   "asks for %d and %lld",
+                   param->name, found->n_dims, (long long)found->count, param->n_dims,
+                   (long long)param->count);
+}
+
+/* Where values of an entry are made: in place, or on their way to the device. */
+static float *host_of(const struct cs_params *params, const struct cs_shard *t)
+{
+    return params->staging != NULL ? params->staging : t->w;
+}
+
+static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
+                                  const struct cs_shard *t, float *host, struct cs_err *err)
+{
+    const struct cs_param *param = t->param;
+    const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
+    if (found == NULL)
+        return cs_fail(err, CS_NOT_FOUND,
+                       "tensor %s of module %s is not in %s: the directory is incomplete, or the "
+                       "module should have init \"random\"",
+                       param->tensor, module->name, module->spec->dir);
+    CS_TRY(check_shape(param, found, err));
+    return cs_hfdir_read(found, param->role, param->dim, param->n_dims, host, err);
+}
+
+static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, int32_t param)
+{
+    for (int32_t i = 0; i < graph->n_adapters; i++)
+        if (graph->adapters[i].a == param || graph->adapters[i].b == param)
+            return &graph->adapters[i];
+    return NULL;
+}
+
+/* A factor from PEFT's directory, or fresh. */
+static enum cs_status load_factor(struct cs_params *params, const struct cs_module *module,
+                                  const struct cs_graph_adapter *adapter, uint64_t seed,
+                                  const struct cs_shard *t, float *host, struct cs_err *err)
+{
+    const char *dir = adapter->spec->dir;
+    struct cs_peft *peft = NULL;
+    (void)params;
+    if (*dir == '\0') {
+        cs_param_fill_fresh(module, seed, t->param, host);
+        return CS_OK;
+    }
+    CS_TRY(cs_peft_open(dir, &peft, err));
+    const struct cs_st_tensor *found = cs_peft_find(peft, NULL, module->kind, t->param->tensor);
+    enum cs_status status = found != NULL
+                                ? check_shape(t->param, found, err)
+                                : cs_fail(err, CS_NOT_FOUND, "%s has no %s", dir, t->param->tensor);
+    if (status == CS_OK)
+        status = cs_st_read_finite(found, 0, t->param->count, host, err);
+    cs_peft_close(peft);
+    return status;
+}
+
+static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
+                                  uint64_t seed, struct cs_err *err)
+{
+    const bool is_fresh = strcmp(module->spec->init, "random") == 0;
+    const int32_t id = (int32_t)(module - params->graph->modules);
+    struct cs_hfdir *dir = NULL;
+    enum cs_status status = CS_OK;
+    for (int32_t i = 0; status == CS_OK && i < params->n; i++) {
+        struct cs_shard *t = &params->shard[i];
+        if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
+            continue;
+        float *host = host_of(params, t);
+        const struct cs_graph_adapter *adapter = adapter_of(params->graph, t->param->id);
+        if (adapter != NULL)
+            status = load_factor(params, module, adapter, seed, t, host, err);
+        else if (is_fresh)
+            cs_param_fill_fresh(module, seed, t->param, host);
+        else if (dir == NULL)
+            status = open_source(module, &dir, err);
+        if (status == CS_OK && !is_fresh && adapter == NULL)
+            status = read_tensor(dir, module, t, host, err);
+        if (status == CS_OK)
+            status = cs_params_set(params, t, host, err);
+    }
+    cs_hfdir_close(dir);
+    return status;
+}
+
+enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs_err *err)
+{
+    for (int32_t m = 0; m < params->graph->n_modules; m++)
+        CS_TRY(load_module(params, &params->graph->modules[m], seed, err));
+    return CS_OK;
+}
+
+/* Moments of what this rank updates, through the staging memory where the device has its own. */
+static enum cs_status resume_state(struct cs_params *params, const struct cs_shard *t,
+                                   const struct cs_ckpt *ckpt, const char *what, void *to,
+                                   struct cs_err *err)
+{
+    const bool is_host = params->device->mem == NULL;
+    float *host = is_host ? to : params->staging;
+    const size_t n = (size_t)t->own_n;
+    CS_TRY(cs_ckpt_read_part(ckpt, t->param, what, t->own_at, t->own_n, host, err));
+    if (is_host)
+        return CS_OK;
+    if (!cs_device_keeps_bf16(params->device)) {
+        cs_device_copy(params->device, to, host, n * sizeof *host);
+        return cs_device_sync(params->device, err);
+    }
+    uint16_t *halves = (uint16_t *)(void *)(params->staging + params->staging_count);
+    for (size_t i = 0; i < n; i++)
+        halves[i] = cs_bf16_from_f32(host[i]);
+    cs_device_copy(params->device, to, halves, n * sizeof *halves);
+    return cs_device_sync(params->device, err);
+}
+
+/* bf16 weights alone would lose what the checkpoint holds. */
+static enum cs_status keep_restored(struct cs_shard *t, const float *host, struct cs_err *err)
+{
+    const size_t bytes = (size_t)t->param->count * sizeof *host;
+    if (t->master != NULL)
+        return CS_OK;
+    if (t->restored == NULL && (t->restored = malloc(bytes)) == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to keep %s", t->param->name);
+    memcpy(t->restored, host, bytes);
+    return CS_OK;
+}
+
+static enum cs_status resume_one(struct cs_params *params, struct cs_shard *t,
+                                 const struct cs_ckpt *ckpt, int32_t *n_missing, struct cs_err *err)
+{
+    float *host = host_of(params, t);
+    const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", host, err);
+    if (status == CS_NOT_FOUND) {
+        *n_missing +=
+            t->is_counted && t->grad != NULL ? 1 : 0; /* frozen ones are in no checkpoint */
+        return CS_OK;
+    }
+    CS_TRY(status);
+    CS_TRY(cs_params_set(params, t, host, err));
+    t->is_restored = t->grad == NULL;
+    if (t->is_restored)
+        CS_TRY(keep_restored(t, host, err));
+    if (t->exp_avg == NULL)
+        return CS_OK;
+    CS_TRY(resume_state(params, t, ckpt, "exp_avg", t->exp_avg, err));
+    return resume_state(params, t, ckpt, "exp_avg_sq", t->exp_avg_sq, err);
+}
+
+enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *ckpt,
+                                int32_t *n_missing, struct cs_err *err)
+{
+    int32_t missing = 0;
+    for (int32_t i = 0; i < params->n; i++) {
+        struct cs_shard *t = &params->shard[i];
+        if (t->is_tied_head && params->embed != NULL)
+            continue;
+        /* Frozen now but stored: it was trained before it was frozen, its values count. */
+        const enum cs_status status = resume_one(params, t, ckpt, &missing, err);
+        if (status != CS_OK)
+            return cs_wrap(err, status, "resuming %s", t->param->name);
+    }
+    if (n_missing != NULL)
+        *n_missing = missing;
+    return CS_OK;
+}

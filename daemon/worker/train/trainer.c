@@ -1,0 +1,262 @@
+/* Runs whole steps for a rank: its replica's slots of a manifest, the program for their number, and
+ * what came of it. */
+#include "worker/train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sched/lower/lower.h"
+#include "core/sched/proof/verify.h"
+#include "core/spread/first_fit.h"
+#include "worker/train/trainer_context.h"
+
+/* Programs differ in the number of slots only; few numbers occur in one run. */
+struct cs_program_entry {
+    struct cs_program_entry *next;
+    int n_slots;
+    bool is_eval;
+    struct cs_arena *arena;
+    struct cs_program *program;
+};
+
+/* All memory that steps will take, before the first one: a job that does not fit does not start. */
+static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const bool has_eval = t->config.spec->has_eval;
+    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_replicas(plan));
+    struct cs_fullest fullest;
+    int n_slots = 0;
+    const unsigned needs =
+        cs_exec_needs(t->exec, false) | (has_eval ? cs_exec_needs(t->exec, true) : 0u);
+    CS_TRY(cs_fullest_new(t->tables, needs, &fullest, err));
+    const struct cs_exec_steps steps = {
+        .most = cs_plan_own_slots(plan, most),
+        .usual = plan->slots > 0 ? cs_plan_own_slots(plan, plan->slots) : 1,
+        .slot_bytes = fullest.block_bytes,
+        .has_eval = has_eval,
+    };
+    enum cs_status status = cs_exec_reserve(t->exec, &steps, t->tables, &n_slots, err);
+    for (int i = 0; status == CS_OK && i < n_slots && i < CS_STEP_MAX_SLOTS; i++)
+        status = cs_input_reserve(&t->inputs[i], &fullest, err);
+    cs_fullest_free(&fullest);
+    return status;
+}
+
+static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_trainer_config *c = &t->config;
+    const struct cs_plan *plan = c->plan;
+    const int world = cs_plan_world(plan), rank = cs_plan_rank_in_replica(plan, c->rank);
+    if (c->rank < 0 || c->rank >= world)
+        return cs_fail(err, CS_INVALID, "rank %d of a plan with %d ranks", c->rank, world);
+    if (world > 1 && c->comm == NULL)
+        return cs_fail(err, CS_INVALID, "a plan with %d ranks needs a transport", world);
+    const int holders = cs_plan_holders(plan, rank);
+    if (holders > 1 && c->replicas == NULL)
+        return cs_fail(err, CS_INVALID,
+                       "a plan with %d replicas of weights needs their "
+                       "communicators",
+                       holders);
+    t->has_head = plan->stages[plan->head_stage].rank == rank;
+    t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
+    t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
+    t->own = calloc(1, sizeof *t->own);
+    if (t->inputs == NULL || t->slot == NULL || t->own == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    CS_TRY(cs_device_keep(c->device, c->spec->state, err));
+    CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
+    CS_TRY(cs_trainer_split_rows(t, err));
+    CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
+    CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
+    if (c->replicas != NULL)
+        CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
+    const struct cs_exec_config exec = {
+        .graph = c->graph,
+        .plan = plan,
+        .params = t->params,
+        .device = c->device,
+        .optim = t->optim,
+        .comm = world > 1 ? c->comm : NULL,
+        .channels = c->channels,
+        .replicas = c->replicas,
+        .ring = c->ring,
+        .rank = rank,
+        .replica = cs_plan_replica(plan, c->rank),
+        .place = cs_plan_place(plan, c->rank),
+        .deadline_ms = c->deadline_ms,
+    };
+    CS_TRY(cs_exec_new(&exec, &t->exec, err));
+    return reserve(t, err);
+}
+
+enum cs_status cs_trainer_new(const struct cs_trainer_config *config, struct cs_trainer **out,
+                              struct cs_err *err)
+{
+    struct cs_trainer *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (t == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the trainer");
+    t->config = *config;
+    const enum cs_status status = make(t, err);
+    if (status != CS_OK) {
+        cs_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return CS_OK;
+}
+
+void cs_trainer_free(struct cs_trainer *trainer)
+{
+    if (trainer == NULL)
+        return;
+    while (trainer->programs != NULL) {
+        struct cs_program_entry *first = trainer->programs;
+        trainer->programs = first->next;
+        cs_arena_free(first->arena);
+        free(first);
+    }
+    cs_exec_free(trainer->exec);
+    cs_optim_free(trainer->optim);
+    cs_params_free(trainer->params);
+    for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
+        cs_input_free(&trainer->inputs[i]);
+    free(trainer->inputs);
+    free(trainer->slot);
+    free(trainer->own);
+    cs_input_tables_free(trainer->tables);
+    free(trainer);
+}
+
+enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool is_eval,
+                                  const struct cs_program **out, struct cs_err *err)
+{
+    for (struct cs_program_entry *e = trainer->programs; e != NULL; e = e->next)
+        if (e->n_slots == n_slots && e->is_eval == is_eval) {
+            *out = e->program;
+            return CS_OK;
+        }
+    struct cs_program_entry *e = calloc(1, sizeof *e);
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    enum cs_status status = CS_OK;
+    if (e == NULL || arena == NULL)
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for a program");
+    if (status == CS_OK)
+        status = cs_program_make(trainer->config.plan, trainer->config.graph, n_slots, is_eval,
+                                 arena, &program, err);
+    if (status == CS_OK)
+        status = cs_program_verify(program, err);
+    if (status != CS_OK) {
+        free(e);
+        cs_arena_free(arena);
+        return status;
+    }
+    *e = (struct cs_program_entry){trainer->programs, n_slots, is_eval, arena, program};
+    trainer->programs = e;
+    *out = program;
+    return CS_OK;
+}
+
+static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *manifest,
+                              struct cs_step_result *result, struct cs_err *err)
+{
+    for (int32_t s = 0; t->has_head && s < manifest->n_slots; s++) {
+        int64_t n_samples, n_exact;
+        CS_TRY(cs_input_fetch(&t->inputs[s], err));
+        result->loss_sum += t->inputs[s].loss;
+        cs_input_by_source(&t->inputs[s], result->source);
+        if (!result->is_eval)
+            continue;
+        CS_TRY(cs_trainer_gather_correct(t, &t->inputs[s], err));
+        cs_input_exact(&t->inputs[s], &n_samples, &n_exact);
+        result->n_samples += n_samples;
+        result->n_exact += n_exact;
+    }
+    if (result->is_eval)
+        return CS_OK;
+    result->grad_norm = t->optim->grad_norm;
+    result->lr = t->optim->lr;
+    result->is_skipped = t->optim->is_skipped;
+    return CS_OK;
+}
+
+/* The slots of this replica, as a step of its own; its divisor stays that of the whole step. */
+static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *manifest,
+                               const struct cs_slot *slots, int64_t *n_labels, struct cs_err *err)
+{
+    const int dp = cs_plan_replicas(t->config.plan);
+    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
+    if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS ||
+        manifest->n_slots % dp != 0)
+        return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots for %d replicas",
+                       (long long)manifest->step, manifest->n_slots, dp);
+    struct cs_manifest *own = t->own;
+    *own = *manifest;
+    own->n_slots = manifest->n_slots / dp;
+    *n_labels = 0;
+    for (int32_t i = 0; i < own->n_slots; i++) {
+        const int32_t s = i * dp + replica;
+        own->n_tokens[i] = manifest->n_tokens[s];
+        own->n_labels[i] = manifest->n_labels[s];
+        memcpy(own->n_items[i], manifest->n_items[s], sizeof own->n_items[i]);
+        memcpy(own->n_rows[i], manifest->n_rows[s], sizeof own->n_rows[i]);
+        memcpy(own->n_patches[i], manifest->n_patches[s], sizeof own->n_patches[i]);
+        memcpy(own->n_fills[i], manifest->n_fills[s], sizeof own->n_fills[i]);
+        t->slot[i] = slots[s];
+        *n_labels += manifest->n_labels[s];
+    }
+    return CS_OK;
+}
+
+/* All slots before the first action: one that is corrupt voids the step before anything is sent or
+ * updated. The interpreter places them. patches: of all replicas' slots, may be NULL. */
+static enum cs_status prepare(struct cs_trainer *t, const struct cs_manifest *whole, unsigned needs,
+                              const float *const (*patches)[CS_MAX_ENCODERS], struct cs_err *err)
+{
+    const int dp = cs_plan_replicas(t->config.plan);
+    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
+    int64_t n_tokens = 0;
+    for (int32_t s = 0; s < whole->n_slots; s++)
+        n_tokens += whole->n_tokens[s];
+    for (int32_t s = 0; s < t->own->n_slots; s++) {
+        struct cs_input *in = &t->inputs[s];
+        CS_TRY(cs_input_prepare(in, t->tables, t->own, s, &t->slot[s], needs, err));
+        in->step_tokens = n_tokens;
+        in->step_labels = whole->trained_tokens;
+        for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
+            in->patches[e] = patches[s * dp + replica][e];
+        CS_TRY(cs_input_make_room(in, err));
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manifest *manifest,
+                               const struct cs_slot *slots,
+                               const float *const (*patches)[CS_MAX_ENCODERS],
+                               struct cs_step_result *result, struct cs_err *err)
+{
+    const struct cs_program *program;
+    const struct cs_manifest *own = trainer->own;
+    const int dp = cs_plan_replicas(trainer->config.plan);
+    int64_t n_labels = 0;
+    CS_TRY(take_own(trainer, manifest, slots, &n_labels, err));
+    *result = (struct cs_step_result){
+        .is_eval = manifest->kind == CS_STEP_EVAL,
+        .has_loss = trainer->has_head,
+        .trained_tokens = dp > 1 ? n_labels : manifest->trained_tokens,
+        .grad_norm = NAN,
+    };
+    const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
+    CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
+    CS_TRY(prepare(trainer, manifest, needs, patches, err));
+    if (trainer->tables->context.ranks > 1)
+        result->trained_tokens = cs_trainer_labels_here(trainer);
+    CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));
+    result->context = cs_trainer_context_figures(trainer, result->counts.context_wait_ns);
+    for (int32_t s = 0; s < own->n_slots; s++)
+        CS_TRY(cs_input_check(&trainer->inputs[s], err));
+    return collect(trainer, own, result, err);
+}

@@ -1,0 +1,59 @@
+/* What a step does differently where rows of the LLM are split over ranks, and what it tells of it. */
+#include "worker/train/trainer_context.h"
+
+#include "worker/slot/split.h"
+
+enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
+    const int32_t cp = cs_plan_shape(plan, plan->head_stage).cp;
+    const int32_t place =
+        cs_plan_width(plan, rank) == cp ? cs_plan_place(plan, t->config.rank) : -1;
+    return cs_split_tables(t->tables, cp, place, t->config.spec->context, err);
+}
+
+enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,
+                                         struct cs_err *err)
+{
+    const struct cs_input_split *s = in->split;
+    struct cs_comm *comm = t->config.comm;
+    const int first = t->config.rank - cs_plan_place(t->config.plan, t->config.rank);
+    if (s == NULL)
+        return CS_OK;
+    if (s->place > 0) {
+        struct cs_xfer x = {
+            .peer = first, .data = in->correct, .bytes = (size_t)in->n_labels, .is_send = 1};
+        return comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err);
+    }
+    uint8_t *theirs = cs_scratch_take(&in->memory, (size_t)s->n_labels + 1);
+    cs_split_take_correct(in, 0, in->correct);
+    for (int r = 1; r < s->ranks; r++) {
+        struct cs_xfer x = {
+            .peer = first + r, .data = theirs, .bytes = (size_t)cs_split_count_labels(in, r)};
+        CS_TRY(comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err));
+        cs_split_take_correct(in, r, theirs);
+    }
+    return CS_OK;
+}
+
+struct cs_context_figures cs_trainer_context_figures(const struct cs_trainer *t, int64_t wait_ns)
+{
+    const struct cs_input_context *c = &t->tables->context;
+    struct cs_context_figures f = {.is_split = c->ranks > 1 && c->place >= 0, .wait_ns = wait_ns};
+    for (int32_t s = 0; f.is_split && s < t->own->n_slots; s++) {
+        const struct cs_context_load *load = &t->inputs[s].split->load[c->place];
+        f.rows += load->rows;
+        f.pairs += load->pairs;
+        f.flops += load->work;
+    }
+    return f;
+}
+
+int64_t cs_trainer_labels_here(const struct cs_trainer *t)
+{
+    int64_t n = 0;
+    for (int32_t s = 0; s < t->own->n_slots; s++)
+        n += t->inputs[s].n_labels;
+    return n;
+}

@@ -1,0 +1,19 @@
+/* Steps of a rank of a context (worker/slot/split.h); part of the trainer. Without a context rows are not
+ * split, and nothing happens. */
+#ifndef CS_WORKER_TRAIN_TRAINER_CONTEXT_H
+#define CS_WORKER_TRAIN_TRAINER_CONTEXT_H
+
+#include "worker/train/trainer.h"
+
+/* Who shares the LLM's rows of a slot, into the trainer's tables. */
+enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err) CS_NODISCARD;
+/* Evaluation with split rows: what the head said of each label comes to the first rank of the context,
+ * which alone knows whole samples. After the step: nobody else talks. */
+enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,
+                                         struct cs_err *err) CS_NODISCARD;
+/* rows and work of the step's slots that were here; wait_ns: for rows of others */
+struct cs_context_figures cs_trainer_context_figures(const struct cs_trainer *t, int64_t wait_ns);
+/* labels of the step's slots that are here */
+int64_t cs_trainer_labels_here(const struct cs_trainer *t);
+
+#endif
