@@ -234,7 +234,9 @@ static enum cs_status press_word(struct cs_screen *screen, struct cs_store *stor
         *todo |= cs_screen_key(screen, store, key);
         if (*todo & CS_DO_SELECT)
             cs_store_select(store, screen->cursor_job);
-        *todo &= ~(unsigned)CS_DO_SELECT;
+        if (*todo & CS_DO_BESIDE)
+            cs_store_set_beside(store, screen->metrics.beside, screen->metrics.n_beside);
+        *todo &= ~(unsigned)(CS_DO_SELECT | CS_DO_BESIDE);
     }
     return CS_OK;
 }

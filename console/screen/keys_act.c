@@ -53,6 +53,9 @@ unsigned cs_act_back(struct cs_screen *screen, const struct cs_store *store, int
         screen->has_help = false;
         return CS_DO_DRAW;
     }
+    const struct cs_view_ops *view = cs_view_ops(screen->view);
+    if (view->back && view->back(screen))
+        return CS_DO_DRAW;
     return cs_act_view(screen, store, CS_VIEW_JOBS);
 }
 

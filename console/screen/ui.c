@@ -45,7 +45,8 @@ struct ui {
     uint64_t drawn_version;
     bool is_dirty, is_draw_armed;
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
-    int64_t log_id[LOG_RANKS]; /* of LOG_FIRST, LOG_FIRST + 1 ... */
+    int64_t log_id[LOG_RANKS];             /* of LOG_FIRST, LOG_FIRST + 1 ... */
+    int64_t beside_id[CS_STORE_BESIDE][2]; /* answers about jobs laid over: rows, specification */
     int64_t listed_ns;
     int64_t view_id, view_sub; /* asked for, open: what only the view that is shown needs */
     const char *view_flag;     /* of view_id or view_sub */
@@ -144,21 +145,54 @@ static void ask_past(struct ui *ui, int64_t job)
     }
 }
 
+/* Rows after `after`; of a long job each stands for several steps. */
+static int64_t ask_rows(struct ui *ui, int64_t job, int64_t after)
+{
+    json_t *metrics = cs_msg_new("job.metrics");
+    const struct cs_store_job *known = cs_store_find(ui->store, job);
+    cs_msg_set_int(metrics, "job", job);
+    cs_msg_set_int(metrics, "after_step", after);
+    cs_msg_set_int(metrics, "limit", 2 * METRIC_ROWS); /* evaluations are always there */
+    cs_msg_set_bool(metrics, "fold", true);
+    cs_msg_set_int(
+        metrics, "every",
+        known && known->step - after > METRIC_ROWS ? (known->step - after) / METRIC_ROWS + 1 : 1);
+    return cs_client_send(ui->client, metrics);
+}
+
+static void ask_beside(struct ui *ui)
+{
+    for (int i = 0; i < CS_STORE_BESIDE; i++) {
+        const struct cs_store_beside *beside = &ui->store->beside[i];
+        ui->beside_id[i][0] = ui->beside_id[i][1] = 0;
+        if (beside->job == 0 || !ui->client || !cs_client_is_connected(ui->client))
+            continue;
+        ui->beside_id[i][0] = ask_rows(ui, beside->job, beside->metrics.last_step);
+        if (beside->spec == NULL)
+            ui->beside_id[i][1] = ask(ui, "job.show", beside->job);
+    }
+}
+
+/* whether a message answers for a job that is laid over */
+static bool take_beside(struct ui *ui, const json_t *msg)
+{
+    for (int i = 0; i < CS_STORE_BESIDE && cs_msg_is_reply(msg); i++)
+        for (int k = 0; k < 2; k++) {
+            if (ui->beside_id[i][k] <= 0 || cs_msg_id(msg) != ui->beside_id[i][k])
+                continue;
+            cs_store_beside_message(ui->store, ui->store->beside[i].job, msg);
+            return true;
+        }
+    return false;
+}
+
 static void ask_job(struct ui *ui)
 {
     int64_t job = ui->store->job;
     if (job == 0 || !cs_client_is_connected(ui->client))
         return;
     ui->show_id = ask(ui, "job.show", job);
-    json_t *metrics = cs_msg_new("job.metrics");
-    cs_msg_set_int(metrics, "job", job);
-    cs_msg_set_int(metrics, "after_step", cs_series_last_step(ui->store->loss));
-    cs_msg_set_int(metrics, "limit", METRIC_ROWS);
-    cs_msg_set_int(metrics, "every", 1);
-    const struct cs_store_job *known = cs_store_find(ui->store, job);
-    if (known && known->step > METRIC_ROWS)
-        cs_msg_set_int(metrics, "every", known->step / METRIC_ROWS + 1);
-    ui->metrics_id = cs_client_send(ui->client, metrics);
+    ui->metrics_id = ask_rows(ui, job, cs_series_last_step(ui->store->loss));
     subscribe(ui, job);
     if (ui->store->logs.total == 0)
         ask_past(ui, job);
@@ -275,6 +309,10 @@ static void on_message(void *user, const json_t *msg)
 {
     struct ui *ui = user;
     const char *type = cs_msg_type(msg);
+    if (take_beside(ui, msg)) {
+        changed(ui);
+        return;
+    }
     if (is_stale_answer(ui, msg))
         return;
     if (strcmp(type, "error") == 0)
@@ -311,6 +349,7 @@ static void start_session(struct ui *ui)
     ask_list(ui);
     subscribe(ui, 0);
     ask_job(ui);
+    ask_beside(ui);
     subscribe_view(ui);
 }
 
@@ -329,6 +368,10 @@ static void obey(struct ui *ui, unsigned todo)
 {
     if (todo & CS_DO_SELECT)
         select_job(ui, ui->screen.cursor_job);
+    if (todo & CS_DO_BESIDE) {
+        cs_store_set_beside(ui->store, ui->screen.metrics.beside, ui->screen.metrics.n_beside);
+        ask_beside(ui);
+    }
     if (todo & CS_DO_ORDER)
         send_order(ui);
     if (todo & CS_DO_REPAINT)
@@ -387,6 +430,8 @@ static void on_clock(evutil_socket_t fd, short what, void *user)
     if (ui->client && cs_now_ns() - ui->listed_ns > LIST_S * INT64_C(1000000000) &&
         cs_client_is_connected(ui->client))
         ask_list(ui);
+    if (ui->screen.view == CS_VIEW_METRICS)
+        ask_beside(ui);
     changed(ui);
 }
 

@@ -174,6 +174,7 @@ void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_mi
     }
     if (!is_mine)
         return;
+    cs_metrics_add(&store->metrics, msg);
     *(is_eval ? &store->eval : &store->train) = step;
     if (!is_eval) {
         cs_store_context_message(store, msg);
@@ -223,6 +224,7 @@ static void on_metrics(struct cs_store *store, const json_t *msg)
         if (isfinite(cell(row, ms_at)))
             cs_series_put(store->step_ms, json_integer_value(step), cell(row, ms_at));
     }
+    cs_store_metrics_rows(&store->metrics, msg);
 }
 
 static void on_spans(struct cs_store *store, const json_t *msg)

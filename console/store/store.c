@@ -36,6 +36,9 @@ struct cs_store *cs_store_new(void)
     CS_ASSERT(store->jobs);
     lines_init(&store->logs, CS_STORE_LOGS);
     lines_init(&store->notes, CS_STORE_NOTES);
+    cs_metrics_init(&store->metrics);
+    for (int i = 0; i < CS_STORE_BESIDE; i++)
+        cs_metrics_init(&store->beside[i].metrics);
     cs_store_select(store, 0);
     return store;
 }
@@ -57,6 +60,7 @@ static void forget_job(struct cs_store *store)
     cs_series_free(store->loss);
     cs_series_free(store->step_ms);
     cs_series_free(store->balance);
+    cs_metrics_free(&store->metrics);
     free(store->stages);
     store->stages = NULL;
     store->loss = store->step_ms = store->balance = NULL;
@@ -71,6 +75,7 @@ void cs_store_free(struct cs_store *store)
     if (!store)
         return;
     forget_job(store);
+    cs_store_set_beside(store, NULL, 0);
     free(store->logs.line);
     free(store->logs.order);
     free(store->notes.line);

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "console/store/metrics.h"
 #include "console/store/timeline.h"
 #include "core/base/log.h"
 #include "core/model/graph.h"
@@ -25,7 +26,8 @@ enum {
     CS_STORE_GPUS = 64,
     CS_STORE_GPU_HISTORY = 120,
     CS_STORE_GPU_PROCESSES = 16,
-    CS_STORE_PARTS = 256
+    CS_STORE_PARTS = 256,
+    CS_STORE_BESIDE = 4
 };
 
 struct cs_store_job {
@@ -124,6 +126,13 @@ struct cs_store_model {
     int32_t cores;                    /* with measured */
 };
 
+/* A job whose curves are laid over those of the selected one. */
+struct cs_store_beside {
+    int64_t job;               /* 0: none */
+    struct cs_metrics metrics; /* no curve: the daemon has not answered yet */
+    json_t *spec;              /* NULL: as well */
+};
+
 struct cs_store {
     uint64_t version;
     struct cs_here here; /* what cs.cluster "here" is to the daemon, or to a script */
@@ -150,6 +159,8 @@ struct cs_store {
     struct cs_store_step train, eval;
     struct cs_store_context context;
     struct cs_series *loss, *step_ms, *balance;
+    struct cs_metrics metrics; /* of the selected job */
+    struct cs_store_beside beside[CS_STORE_BESIDE];
     struct cs_store_lines logs, notes;
     struct cs_store_gpus gpus;
     int64_t n_gaps; /* messages the daemon dropped for us */
@@ -179,6 +190,10 @@ enum cs_status cs_store_script(struct cs_store *store, const json_t *spec,
 void cs_store_adopt_trace(struct cs_store *store);
 /* the lines of a job.log reply, which does not say whose they are */
 void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg);
+/* Which jobs are laid over: those that are new have no curves yet, others are forgotten. */
+void cs_store_set_beside(struct cs_store *store, const int64_t *jobs, int n);
+/* A job.metrics or job.show answer about one of them. */
+void cs_store_beside_message(struct cs_store *store, int64_t job, const json_t *msg);
 /* Read documents of the selected job; plan may be NULL. A failure is kept in model_error. */
 void cs_store_documents(struct cs_store *store, const json_t *spec, const json_t *plan);
 
@@ -206,6 +221,7 @@ void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_l
 void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_context_message(struct cs_store *store, const json_t *msg);
+void cs_store_metrics_rows(struct cs_metrics *metrics, const json_t *msg);
 void cs_store_gpus_message(struct cs_store *store, const json_t *msg);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);
 

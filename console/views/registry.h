@@ -8,6 +8,7 @@
     X(MODEL, model)                                                                                \
     X(PIPELINE, pipeline)                                                                          \
     X(TOKENS, tokens)                                                                              \
+    X(METRICS, metrics)                                                                            \
     X(GPUS, gpus)                                                                                  \
     X(LOGS, logs)                                                                                  \
     X(PLAN, plan)

@@ -9,7 +9,12 @@
 void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
 {
     *screen = (struct cs_screen){
-        .glyphs = glyphs, .zoom = 1, .log_level = CS_INFO, .log_rank = CS_RANK_ALL};
+        .glyphs = glyphs,
+        .zoom = 1,
+        .metrics = {.zoom = 1, .smoothing = 2},
+        .log_level = CS_INFO,
+        .log_rank = CS_RANK_ALL
+    };
 }
 
 void cs_screen_free(struct cs_screen *screen)

@@ -7,6 +7,7 @@
 #include "console/draw/theme.h"
 #include "console/store/store.h"
 #include "console/views/job_orders.h"
+#include "console/views/metrics_state.h"
 #include "console/views/registry.h"
 #include "console/whatif/previews.h"
 
@@ -86,6 +87,8 @@ struct cs_screen {
     int gpu_cursor; /* GPUs: row */
     enum cs_gpu_sort gpu_sort;
     bool gpus_of_job; /* only those of the selected job */
+
+    struct cs_metrics_screen metrics;
 
     enum cs_log_level log_level;
     int log_rank; /* CS_RANK_ALL or a rank as in the store */

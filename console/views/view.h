@@ -16,7 +16,8 @@ enum {
     CS_DO_SELECT = 4, /* cs_store_select(screen's job) and ask for it: see cs_screen_key */
     CS_DO_ORDER = 8,  /* send screen->order about screen->order_job */
     CS_DO_REPAINT = 16,
-    CS_DO_SUSPEND = 32
+    CS_DO_SUSPEND = 32,
+    CS_DO_BESIDE = 64 /* cs_store_set_beside(screen->metrics.beside) and ask for them */
 };
 
 /* Changes the screen, never the store; returns CS_DO_*. */
@@ -36,7 +37,7 @@ struct cs_key_row {
 /* A row of the table of views. draw and the texts are required, NULL stands for nothing to do. */
 struct cs_view_ops {
     const char *title, *short_title;
-    const char *key;        /* that opens it: a digit; 5 and 8 are kept for Metrics, Lua */
+    const char *key;        /* that opens it: a digit; 8 is kept for Lua */
     const char *help;       /* what it shows, for the manual: sentences, a line each */
     enum cs_view beside[2]; /* shown beside it on large screens */
     const char *subscribe;  /* flag of sub.open that is set while the view is shown: "gpus" */
@@ -44,6 +45,8 @@ struct cs_view_ops {
     void (*draw)(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area);
     /* the cursor or the first row by so many rows, negative: up; cut to what there is */
     void (*move)(struct cs_screen *screen, const struct cs_store *store, int rows);
+    /* Esc: one step back inside the view; false: there is none, and the jobs are shown */
+    bool (*back)(struct cs_screen *screen);
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);

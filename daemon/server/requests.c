@@ -166,11 +166,14 @@ static enum cs_status do_metrics(struct cs_call *c, struct cs_err *err)
     CS_TRY(cs_call_job(c, &job, err));
     cs_job_import(job); /* what the runner wrote a moment ago belongs to the answer */
     json_t *rows = json_array();
-    cs_msg_set(c->reply, "columns", cs_db_step_columns());
+    const struct cs_step_query query = {.job = job->row.id,
+                                        .after = cs_msg_int(c->request, "after_step", -1),
+                                        .limit = limit < MAX_ROWS ? limit : MAX_ROWS,
+                                        .every = cs_msg_int(c->request, "every", 1),
+                                        .is_folded = cs_msg_bool(c->request, "fold", false)};
+    cs_msg_set(c->reply, "columns", cs_db_step_columns(query.is_folded));
     cs_msg_set(c->reply, "rows", rows);
-    CS_TRY(cs_db_steps(c->server->db, job->row.id, cs_msg_int(c->request, "after_step", -1),
-                       limit < MAX_ROWS ? limit : MAX_ROWS, cs_msg_int(c->request, "every", 1),
-                       rows, &next, err));
+    CS_TRY(cs_db_steps(c->server->db, &query, rows, &next, err));
     if (next >= 0)
         cs_msg_set_int(c->reply, "next", next);
     return CS_OK;

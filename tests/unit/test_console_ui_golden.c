@@ -15,6 +15,7 @@
 #include "console/screen/dump.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
+#include "tests/support/journal.h"
 #include "tests/support/replay.h"
 #include "tests/support/tmpdir.h"
 
@@ -144,6 +145,29 @@ static void tokens_screens_are_as_committed(void **state)
     cs_buf_free(&text);
 }
 
+/* a job of 1200 steps with everything that a row can have; one chart alone on a log axis with a
+ * cursor; the list of jobs to lay over it */
+static void metrics_screens_are_as_committed(void **state)
+{
+    struct fixture long_job = {.node = NULL};
+    struct cs_test_spec spec = cs_test_replay_spec();
+    struct cs_buf text = {0};
+    (void)state;
+    cs_test_journal(1200, &text);
+    cs_test_replay_new(&long_job.replay, &spec, 3);
+    long_job.dir = tmpdir_new();
+    snprintf(long_job.trace, sizeof long_job.trace, "%s",
+             cs_test_replay_write(&long_job.replay, long_job.dir));
+    tmpdir_write(tmpdir_path(long_job.dir, "journal"), text.data, text.len);
+    check_view(&long_job, "metrics", "metrics", NULL);
+    render(&long_job, "metrics", 100, 30, CS_GLYPHS_UTF8, "Enter x - + + H H L", &text);
+    check_shape(&text, 100, 30);
+    compare("tests/golden/tui/metrics-alone-100x30-utf8.txt", &text);
+    cs_test_replay_free(&long_job.replay);
+    tmpdir_free(long_job.dir);
+    cs_buf_free(&text);
+}
+
 static void jobs_screens_are_as_committed(void **state)
 {
     check_view(*state, "jobs", "jobs", NULL);
@@ -251,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_screens_are_as_committed),
         cmocka_unit_test(tokens_screens_are_as_committed),
+        cmocka_unit_test(metrics_screens_are_as_committed),
         cmocka_unit_test(jobs_screens_are_as_committed),
         cmocka_unit_test(model_screens_are_as_committed),
         cmocka_unit_test(pipeline_screens_are_as_committed),

@@ -82,7 +82,8 @@ static json_t *rows_of(const struct fixture *f, int64_t after, int64_t limit, in
 {
     struct cs_err err;
     json_t *rows = json_array();
-    assert_int_equal(cs_db_steps(f->server.db, 1, after, limit, 1, rows, next, &err), CS_OK);
+    const struct cs_step_query query = {.job = 1, .after = after, .limit = limit, .every = 1};
+    assert_int_equal(cs_db_steps(f->server.db, &query, rows, next, &err), CS_OK);
     return rows;
 }
 
@@ -184,7 +185,7 @@ static void a_diverged_loss_is_kept_as_a_word_and_an_unknown_one_as_null(void **
 static void check_sources(const struct fixture *f)
 {
     int64_t next;
-    json_t *rows = rows_of(f, -1, 10, &next), *columns = cs_db_step_columns();
+    json_t *rows = rows_of(f, -1, 10, &next), *columns = cs_db_step_columns(false);
     json_t *want = json_pack("{s:{s:f,s:i},s:{s:f,s:i}}", "a", "loss", 1.5, "tokens", 3, "\"b\"",
                              "loss", 0.25, "tokens", 9);
     size_t at = 0;
@@ -207,7 +208,11 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
     assert_int_equal(sqlite3_open(tmpdir_path(f->dir, "history.db"), &old), SQLITE_OK);
     assert_int_equal(sqlite3_exec(old,
                                   "ALTER TABLE step DROP COLUMN sources; "
-                                  "ALTER TABLE step DROP COLUMN context; PRAGMA user_version = 2;",
+                                  "ALTER TABLE step DROP COLUMN context; "
+                                  "ALTER TABLE step DROP COLUMN mem_bytes; "
+                                  "ALTER TABLE step DROP COLUMN mfu; "
+                                  "ALTER TABLE step DROP COLUMN parts; "
+                                  "ALTER TABLE step DROP COLUMN modules; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(old);

@@ -111,26 +111,37 @@ static void cut_from(struct cs_series *series, int64_t step)
     }
 }
 
-void cs_series_put(struct cs_series *series, int64_t step, double value)
+static void put(struct cs_series *series, int64_t step, const struct cs_series_bucket *value)
 {
     CS_ASSERT(step >= 0);
     if (step <= series->last_step)
         cut_from(series, step);
     series->last_step = step;
-    bool is_finite = isfinite(value);
-    struct cs_series_bucket one = {.n = is_finite,
-                                   .n_bad = !is_finite,
-                                   .min = is_finite ? value : 0,
-                                   .max = is_finite ? value : 0,
-                                   .sum = is_finite ? value : 0};
     for (int k = 0; k < CS_SERIES_LEVELS; k++) {
         int64_t first = step - step % width_steps[k];
         uint32_t n = series->level[k].n;
         struct cs_series_bucket *bucket = n ? at(series, k, n - 1) : NULL;
         if (!bucket || bucket->first_step != first)
             bucket = append(series, k, first);
-        merge(bucket, &one);
+        merge(bucket, value);
     }
+}
+
+void cs_series_put(struct cs_series *series, int64_t step, double value)
+{
+    const bool is_finite = isfinite(value);
+    const struct cs_series_bucket one = {.n = is_finite,
+                                         .n_bad = !is_finite,
+                                         .min = is_finite ? value : 0,
+                                         .max = is_finite ? value : 0,
+                                         .sum = is_finite ? value : 0};
+    put(series, step, &one);
+}
+
+void cs_series_put_bucket(struct cs_series *series, const struct cs_series_bucket *bucket)
+{
+    CS_ASSERT(bucket->n_steps >= 1);
+    put(series, bucket->first_step + bucket->n_steps - 1, bucket);
 }
 
 /* Buckets of level k that overlap [from, to): index of the first and the count. */

@@ -24,6 +24,8 @@ struct cs_series;
 struct cs_series *cs_series_new(uint32_t capacity); /* buckets per level, >= CS_SERIES_RATIO */
 void cs_series_free(struct cs_series *series);      /* accepts NULL */
 void cs_series_put(struct cs_series *series, int64_t step, double value);
+/* The same of several steps that were put together elsewhere: they stand at the last of them. */
+void cs_series_put_bucket(struct cs_series *series, const struct cs_series_bucket *bucket);
 int64_t cs_series_last_step(const struct cs_series *series); /* -1: empty */
 
 /* At most max buckets (max >= 1) that cover the steps from <= step < to, oldest first: from the

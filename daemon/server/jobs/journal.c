@@ -44,6 +44,10 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
         .energy_mj = cs_msg_int(m, "energy_mj", -1),
         .sources = cs_msg_obj(m, "sources"),
         .context = cs_msg_arr(m, "context"),
+        .mem_bytes = cs_msg_int(m, "mem_bytes", -1),
+        .mfu = cs_msg_num(m, "mfu", (double)NAN),
+        .parts = cs_msg_obj(m, "parts"),
+        .modules = cs_msg_obj(m, "modules"),
     };
     if (strcmp(row.kind, "eval") == 0) {
         if (row.samples > 0)

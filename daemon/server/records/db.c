@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 4 };
+enum { SCHEMA_VERSION = 5 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -25,14 +25,15 @@ static const char schema_sql[] =
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
-    " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, context TEXT, PRIMARY KEY (job, step, "
-    "kind)) "
+    " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, context TEXT, mem_bytes INTEGER,"
+    " mfu REAL, parts TEXT, modules TEXT, PRIMARY KEY (job, step, kind)) "
     "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
-/* from version 1, which knew no GPUs, 2, which knew no sources of samples, and 3, which knew no contexts */
+/* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
+ * and 4, which knew no memory and no parts of a step */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -41,6 +42,9 @@ static const char *const upgrade_sql[] = {
           "ALTER TABLE step ADD COLUMN energy_mj INTEGER; PRAGMA user_version = 2; COMMIT;",
     [2] = "BEGIN; ALTER TABLE step ADD COLUMN sources TEXT; PRAGMA user_version = 3; COMMIT;",
     [3] = "BEGIN; ALTER TABLE step ADD COLUMN context TEXT; PRAGMA user_version = 4; COMMIT;",
+    [4] = "BEGIN; ALTER TABLE step ADD COLUMN mem_bytes INTEGER; ALTER TABLE step ADD COLUMN mfu "
+          "REAL; ALTER TABLE step ADD COLUMN parts TEXT; ALTER TABLE step ADD COLUMN modules TEXT;"
+          "PRAGMA user_version = 5; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */
@@ -50,14 +54,24 @@ static const char *const sql[Q_COUNT] = {
                   " coalesce((SELECT max(id) FROM job), 0))",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
-                   " data_wait_us, energy_mj, sources, context)"
-                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
+                   " data_wait_us, energy_mj, sources, context, mem_bytes, mfu, parts, modules)"
+                   " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,"
+                   "?20,?21,?22)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
         " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources,"
-        " context FROM step WHERE"
+        " context, mem_bytes, mfu, parts, modules FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
+    /* what is no number comes from one of the steps */
+    [Q_FOLDED] =
+        "SELECT max(step), kind, coalesce(avg(loss), max(loss_text)), avg(grad_norm), avg(lr),"
+        " avg(step_ms), avg(bubble), avg(exact_match), avg(tokens), avg(trained_tokens),"
+        " avg(samples), max(wall_ns), avg(data_wait_us), avg(energy_mj), sources, context,"
+        " max(mem_bytes), avg(mfu), parts, modules, count(*), min(loss), max(loss),"
+        " max(grad_norm), max(step_ms) FROM step WHERE job = ?1 AND step > ?2"
+        " GROUP BY kind, CASE kind WHEN 'eval' THEN step ELSE step / ?3 END"
+        " ORDER BY 1, 2 DESC LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
     [Q_NOTES] =
         "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"

@@ -36,9 +36,19 @@ struct cs_step_row {
     const char *kind; /* "train" | "eval" */
     double loss, grad_norm, lr, step_ms, bubble, exact_match;
     int64_t tokens, trained_tokens, samples, wall_ns, data_wait_us;
-    int64_t energy_mj;     /* -1 unknown */
+    int64_t energy_mj; /* -1 unknown */
+    int64_t mem_bytes; /* the same */
+    double mfu;
     const json_t *sources; /* {name: {loss, tokens}}, NULL: none have names */
     const json_t *context; /* [rank, rows, pairs, flops, wait_us], NULL: rows are not split */
+    const json_t *parts;   /* {name: ms}, NULL: not told */
+    const json_t *modules; /* {name: {mfu, busy}}, NULL: not told */
+};
+
+struct cs_step_query {
+    int64_t job, after, limit;
+    int64_t every;  /* one row in so many steps */
+    bool is_folded; /* that is the mean of those steps, and ends with their last */
 };
 enum cs_status cs_db_begin(struct cs_db *db, struct cs_err *err) CS_NODISCARD; /* a batch of rows */
 enum cs_status cs_db_commit(struct cs_db *db, struct cs_err *err) CS_NODISCARD;
@@ -46,13 +56,12 @@ void cs_db_rollback(struct cs_db *db); /* fine without a transaction */
 /* the last row of (job, step, kind) wins */
 enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_step_row *row,
                               struct cs_err *err) CS_NODISCARD;
-/* rows after a step as arrays in the order of cs_db_step_columns; every: one row in so many steps,
- * evaluations always. At most limit rows and whole steps; *next: the step to go on after, -1: that
- * was all. A single step is never cut. */
-enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
-                           int64_t every, json_t *rows, int64_t *next,
-                           struct cs_err *err) CS_NODISCARD;
-json_t *cs_db_step_columns(void);
+/* rows after a step as arrays in the order of cs_db_step_columns; evaluations always. At most limit
+ * rows and whole steps; *next: the step to go on after, -1: that was all. A single step is never
+ * cut. */
+enum cs_status cs_db_steps(struct cs_db *db, const struct cs_step_query *query, json_t *rows,
+                           int64_t *next, struct cs_err *err) CS_NODISCARD;
+json_t *cs_db_step_columns(bool is_folded);
 
 enum cs_status cs_db_note_add(struct cs_db *db, int64_t job, int64_t wall_ns, const char *level,
                               const char *text, struct cs_err *err) CS_NODISCARD;

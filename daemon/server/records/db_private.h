@@ -6,7 +6,18 @@
 
 #include "server/records/db.h"
 
-enum { Q_JOB_PUT, Q_JOBS, Q_HAS_JOB, Q_LAST_ID, Q_STEP_PUT, Q_STEPS, Q_NOTE_ADD, Q_NOTES, Q_COUNT };
+enum {
+    Q_JOB_PUT,
+    Q_JOBS,
+    Q_HAS_JOB,
+    Q_LAST_ID,
+    Q_STEP_PUT,
+    Q_STEPS,
+    Q_FOLDED,
+    Q_NOTE_ADD,
+    Q_NOTES,
+    Q_COUNT
+};
 
 struct cs_db {
     sqlite3 *handle;

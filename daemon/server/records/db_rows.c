@@ -7,9 +7,12 @@
 #include "server/records/db_private.h"
 
 static const char *const step_columns[] = {
-    "step",         "kind",        "loss",    "grad_norm",      "lr",      "step_ms",
-    "bubble",       "exact_match", "tokens",  "trained_tokens", "samples", "wall_ns",
-    "data_wait_us", "energy_mj",   "sources", "context"};
+    "step",        "kind",    "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
+    "exact_match", "tokens",  "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj",
+    "sources",     "context", "mem_bytes",      "mfu",       "parts",   "modules"};
+/* of rows that stand for several steps, after these */
+static const char *const folded_columns[] = {"steps", "loss_min", "loss_max", "grad_norm_max",
+                                             "step_ms_max"};
 
 /* NULL: nothing */
 static void bind_json(sqlite3_stmt *s, int at, const json_t *value)
@@ -42,14 +45,21 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
         sqlite3_bind_int64(s, at, row->energy_mj);
     bind_json(s, at + 1, row->sources);
     bind_json(s, at + 2, row->context);
+    if (row->mem_bytes >= 0)
+        sqlite3_bind_int64(s, at + 3, row->mem_bytes);
+    sqlite3_bind_double(s, at + 4, row->mfu);
+    bind_json(s, at + 5, row->parts);
+    bind_json(s, at + 6, row->modules);
     return cs_db_finish(db, Q_STEP_PUT, err);
 }
 
-json_t *cs_db_step_columns(void)
+json_t *cs_db_step_columns(bool is_folded)
 {
     json_t *names = json_array();
     for (size_t i = 0; i < CS_ARRAY_LEN(step_columns); i++)
         json_array_append_new(names, json_string(step_columns[i]));
+    for (size_t i = 0; is_folded && i < CS_ARRAY_LEN(folded_columns); i++)
+        json_array_append_new(names, json_string(folded_columns[i]));
     return names;
 }
 
@@ -57,9 +67,11 @@ json_t *cs_db_step_columns(void)
 static json_t *text_json(sqlite3_stmt *s, int at)
 {
     const char *text = (const char *)sqlite3_column_text(s, at);
-    const char *name = sqlite3_column_name(s, at);
-    const bool is_object = strcmp(name, "sources") == 0 || strcmp(name, "context") == 0;
-    return is_object ? json_loads(text, 0, NULL) : json_string(text);
+    static const char *const documents[] = {"sources", "context", "parts", "modules"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++)
+        if (strcmp(sqlite3_column_name(s, at), documents[i]) == 0)
+            return json_loads(text, 0, NULL);
+    return json_string(text);
 }
 
 static json_t *column_json(sqlite3_stmt *s, int at)
@@ -98,17 +110,18 @@ static int64_t step_of(const json_t *rows, size_t at)
 }
 
 /* Two rows more than asked for are read: a step has at most two, and they stay together. */
-enum cs_status cs_db_steps(struct cs_db *db, int64_t job, int64_t after, int64_t limit,
-                           int64_t every, json_t *rows, int64_t *next, struct cs_err *err)
+enum cs_status cs_db_steps(struct cs_db *db, const struct cs_step_query *query, json_t *rows,
+                           int64_t *next, struct cs_err *err)
 {
-    sqlite3_stmt *s = db->query[Q_STEPS];
-    sqlite3_bind_int64(s, 1, job);
-    sqlite3_bind_int64(s, 2, after);
-    sqlite3_bind_int64(s, 3, every > 0 ? every : 1);
-    sqlite3_bind_int64(s, 4, limit + 2);
+    const int which = query->is_folded ? Q_FOLDED : Q_STEPS;
+    sqlite3_stmt *s = db->query[which];
+    sqlite3_bind_int64(s, 1, query->job);
+    sqlite3_bind_int64(s, 2, query->after);
+    sqlite3_bind_int64(s, 3, query->every > 0 ? query->every : 1);
+    sqlite3_bind_int64(s, 4, query->limit + 2);
     *next = -1;
-    CS_TRY(rows_json(db, Q_STEPS, rows, err));
-    size_t n = json_array_size(rows), keep = (size_t)limit;
+    CS_TRY(rows_json(db, which, rows, err));
+    size_t n = json_array_size(rows), keep = (size_t)query->limit;
     if (n <= keep)
         return CS_OK;
     while (keep > 0 && step_of(rows, keep - 1) == step_of(rows, keep))
