@@ -296,6 +296,23 @@ struct cs_ops {
                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                        const void *d_o, const struct cs_delta_out *out);
     size_t (*delta_workspace)(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
+    /* The same over a part of the rows (struct cs_delta_pass): state enters the first segment, NULL:
+     * zeros; d_state is the gradient of the one that leaves the last, NULL: zeros. NULL where a back
+     * end has not got them; workspaces as above. */
+    void (*delta_part)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const float *state, void *o);
+    void (*delta_part_grad)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                            const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                            const float *state, const float *d_state, const void *d_o,
+                            const struct cs_delta_out *out);
+    /* d_o is read for out->d_state only */
+    void (*delta_pass)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const void *d_o, const struct cs_delta_pass *out);
+    /* state = map state + add, or map^T state + add */
+    void (*delta_join)(struct cs_ctx *ctx, const struct cs_delta_shape *shape, const float *map,
+                       bool is_transposed, const float *add, float *state);
     /* g = -exp(a_log) softplus(a + dt_bias), beta = sigmoid(b), (rows, heads) each; a and b with
      * row stride ld, g and beta dense fp32; a_log and dt_bias (heads) */
     void (*delta_gate)(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,

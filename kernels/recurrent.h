@@ -32,4 +32,15 @@ struct cs_delta_out {
     float *dg, *dbeta;
 };
 
+/* Rows that begin or end in the middle of a document, the rest of which is elsewhere. Over the rows of
+ * one document the state that leaves is an affine map of the one that enters, S' = map S + state; and
+ * the gradient of the one that enters is map^T dS' + d_state. A map is (heads, key_dim, key_dim), a
+ * state (heads, key_dim, value_dim), both fp32 and dense. NULL: not wanted. */
+struct cs_delta_pass {
+    float *map;   /* of rows that are one segment */
+    float *state; /* what leaves the last segment, if zeros enter it */
+    float
+        *d_state; /* what the outputs of the first segment alone ask of the state that enters it */
+};
+
 #endif

@@ -171,6 +171,18 @@ void cs_cpu_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                        const void *d_o, const struct cs_delta_out *out);
 size_t cs_cpu_delta_workspace(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
+void cs_cpu_delta_part(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const float *state, void *o);
+void cs_cpu_delta_part_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                            const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                            const float *state, const float *d_state, const void *d_o,
+                            const struct cs_delta_out *out);
+void cs_cpu_delta_pass(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                       const void *d_o, const struct cs_delta_pass *out);
+void cs_cpu_delta_join(struct cs_ctx *ctx, const struct cs_delta_shape *shape, const float *map,
+                       bool is_transposed, const float *add, float *state);
 void cs_cpu_delta_gate(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
                        const void *b, int64_t ld, const void *a_log, const void *dt_bias, float *g,
                        float *beta);

@@ -135,6 +135,37 @@ void cs_delta_chunk_forward(struct cs_delta_chunk *c, float *state, float *o)
     cs_cpu_sgemm(1, 0, dk, dv, n, 1.0f, c->kd, dk, c->u, dv, c->grow[n - 1], state, dv);
 }
 
+/* S' = e^(G_n) S + Kd^T (U0 - W S), column by column of S */
+void cs_delta_chunk_map(struct cs_delta_chunk *c, float *map)
+{
+    const int32_t n = c->n, dk = c->dk;
+    cs_cpu_sgemm(0, 0, n, dk, dk, 1.0f, c->w, dk, map, dk, 0.0f, c->qs, dk);
+    cs_cpu_sgemm(1, 0, dk, dk, n, -1.0f, c->kd, dk, c->qs, dk, c->grow[n - 1], map, dk);
+}
+
+/* dU = A^T dO + Kd dS' */
+static void find_du(struct cs_delta_chunk *c, const float *d_state)
+{
+    const int32_t n = c->n, dk = c->dk, dv = c->dv;
+    cs_cpu_sgemm(1, 0, n, dv, n, 1.0f, c->a, n, c->d_o, dv, 0.0f, c->du, dv);
+    cs_cpu_sgemm(0, 0, n, dv, dk, 1.0f, c->kd, dk, d_state, dv, 1.0f, c->du, dv);
+}
+
+/* dS = e^(G_n) dS' + (e^G q)^T dO - W^T dU */
+static void pull_state(struct cs_delta_chunk *c, float *d_state)
+{
+    const int32_t n = c->n, dk = c->dk, dv = c->dv;
+    scale_rows(n, dk, c->grow, c->q, c->qs);
+    cs_cpu_sgemm(1, 0, dk, dv, n, 1.0f, c->qs, dk, c->d_o, dv, c->grow[n - 1], d_state, dv);
+    cs_cpu_sgemm(1, 0, dk, dv, n, -1.0f, c->w, dk, c->du, dv, 1.0f, d_state, dv);
+}
+
+void cs_delta_chunk_ask(struct cs_delta_chunk *c, float *d_state)
+{
+    find_du(c, d_state);
+    pull_state(c, d_state);
+}
+
 /* dL, from the gradients of (I + L)^-1 (beta v) and of (I + L)^-1 (beta e^G k) */
 static void solve_backward(struct cs_delta_chunk *c, const float *state)
 {
@@ -201,14 +232,11 @@ void cs_delta_chunk_backward(struct cs_delta_chunk *c, const float *state, float
     const int32_t n = c->n, dk = c->dk, dv = c->dv;
     const float of_state = dot(dk * dv, state, d_state);
     find_u(c, state);
-    cs_cpu_sgemm(1, 0, n, dv, n, 1.0f, c->a, n, c->d_o, dv, 0.0f, c->du, dv);
-    cs_cpu_sgemm(0, 0, n, dv, dk, 1.0f, c->kd, dk, d_state, dv, 1.0f, c->du, dv);
+    find_du(c, d_state);
     cs_cpu_sgemm(0, 1, n, dk, dv, 1.0f, c->u, dv, d_state, dv, 0.0f, c->us, dk);
     cs_cpu_sgemm(0, 1, n, n, dv, 1.0f, c->d_o, dv, c->u, dv, 0.0f, c->da, n);
     solve_backward(c, state);
-    scale_rows(n, dk, c->grow, c->q, c->qs);
-    cs_cpu_sgemm(1, 0, dk, dv, n, 1.0f, c->qs, dk, c->d_o, dv, c->grow[n - 1], d_state, dv);
-    cs_cpu_sgemm(1, 0, dk, dv, n, -1.0f, c->w, dk, c->du, dv, 1.0f, d_state, dv);
+    pull_state(c, d_state);
     cs_cpu_sgemm(0, 1, n, dk, dv, 1.0f, c->d_o, dv, state, dv, 0.0f, c->qs, dk);
     keys_backward(c);
     gates_backward(c, of_state);

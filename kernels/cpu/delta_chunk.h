@@ -48,6 +48,10 @@ size_t cs_delta_chunk_bytes(int32_t n, int32_t dk, int32_t dv); /* what placing 
 void cs_delta_chunk_begin(struct cs_delta_chunk *c);
 /* o (n, dv), state (dk, dv) in and out; o NULL: not needed */
 void cs_delta_chunk_forward(struct cs_delta_chunk *c, float *state, float *o);
+/* map (dk, dk) in and out: what the rows before and this chunk make of a state */
+void cs_delta_chunk_map(struct cs_delta_chunk *c, float *map);
+/* d_state (dk, dv) in and out as below, nothing else: no state is needed for it */
+void cs_delta_chunk_ask(struct cs_delta_chunk *c, float *d_state);
 /* state: the one that entered; d_state (dk, dv): in: gradient of the state that left, out: of the
  * one that entered. Overwrites the outputs. */
 void cs_delta_chunk_backward(struct cs_delta_chunk *c, const float *state, float *d_state);

@@ -284,6 +284,103 @@ static void documents_of_a_slot_know_nothing_of_each_other(void **state)
     free_slot(&none);
 }
 
+/* ---- parts of a document on several ranks ---- */
+
+enum { MAP = HEADS * KD * KD, STATE = HEADS * KD * VD, PARTS = 4 };
+
+struct part {
+    int32_t begin, end;
+    float map[MAP], leaves[STATE], asked[STATE], enters[STATE], d_leaves[STATE];
+};
+
+/* operands of rows from `row` on */
+static struct cs_delta_in in_at(const struct slot *s, int32_t row)
+{
+    const float *x = s->qkv + (size_t)row * WIDTH;
+    const size_t k = KEY_HEADS * KD, at = (size_t)row * HEADS;
+    return (struct cs_delta_in){x, x + k, x + 2 * k, s->g + at, s->beta + at};
+}
+
+static struct cs_mask_plan one_document(int32_t segment[2], int32_t rows)
+{
+    segment[0] = 0;
+    segment[1] = rows;
+    return (struct cs_mask_plan){.n_tokens = rows, .n_segments = 1, .segment = segment};
+}
+
+/* what comes before every part, and behind it, from the parts by themselves */
+static void compose(struct cs_ctx *ctx, const struct slot *s, struct part *part)
+{
+    const struct cs_delta_shape sh = shape();
+    const struct cs_ops *ops = cs_ops_cpu();
+    for (int p = 0; p < PARTS; p++) {
+        int32_t segment[2];
+        const struct cs_mask_plan mask = one_document(segment, part[p].end - part[p].begin);
+        const struct cs_delta_in in = in_at(s, part[p].begin);
+        const struct cs_delta_pass out = {part[p].map, part[p].leaves, part[p].asked};
+        ops->delta_pass(ctx, &sh, &mask, &in, s->d_o + (size_t)part[p].begin * OUT, &out);
+    }
+    memset(part[0].enters, 0, sizeof part[0].enters);
+    memset(part[PARTS - 1].d_leaves, 0, sizeof part[0].d_leaves);
+    for (int p = 1; p < PARTS; p++) {
+        memcpy(part[p].enters, part[p - 1].enters, sizeof part[p].enters);
+        ops->delta_join(ctx, &sh, part[p - 1].map, false, part[p - 1].leaves, part[p].enters);
+    }
+    for (int p = PARTS - 2; p >= 0; p--) {
+        memcpy(part[p].d_leaves, part[p + 1].d_leaves, sizeof part[p].d_leaves);
+        ops->delta_join(ctx, &sh, part[p + 1].map, true, part[p + 1].asked, part[p].d_leaves);
+    }
+}
+
+static void run_part(struct cs_ctx *ctx, struct slot *s, const struct part *p)
+{
+    const struct cs_delta_shape sh = shape();
+    const size_t k = KEY_HEADS * KD, row = (size_t)p->begin;
+    int32_t segment[2];
+    const struct cs_mask_plan mask = one_document(segment, p->end - p->begin);
+    const struct cs_delta_in in = in_at(s, p->begin);
+    float *d = s->dqkv + row * WIDTH;
+    const struct cs_delta_out out = {d, d + k, d + 2 * k, s->dg + row * HEADS,
+                                     s->dbeta + row * HEADS};
+    cs_ops_cpu()->delta_part(ctx, &sh, &mask, &in, p->enters, s->o + row * OUT);
+    cs_ops_cpu()->delta_part_grad(ctx, &sh, &mask, &in, p->enters, p->d_leaves, s->d_o + row * OUT,
+                                  &out);
+}
+
+static void parts_of_a_document_equal_the_whole(void **state)
+{
+    static const float decays[] = {-0.02f, -0.3f, -5.0f};
+    static const int32_t cuts[] = {0, 3, 90, 154, 207};
+    static struct part part[PARTS];
+    const int32_t segment[] = {0, 207};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(decays); i++) {
+        const struct cs_delta_shape sh = shape();
+        const struct cs_mask_plan mask = {.n_tokens = 207, .n_segments = 1, .segment = segment};
+        struct slot s = new_slot(207, 1, segment, decays[i]);
+        struct cs_ctx ctx = {.workspace_bytes = cs_ops_cpu()->delta_workspace(&sh, &mask)};
+        ctx.workspace = aligned_alloc(64, (ctx.workspace_bytes + 63) / 64 * 64);
+        assert_non_null(ctx.workspace);
+        double *dkeys = calloc(207 * 2 * KEY_HEADS * KD + 1, sizeof *dkeys);
+        assert_non_null(dkeys);
+        for (int p = 0; p < PARTS; p++) {
+            part[p].begin = cuts[p];
+            part[p].end = cuts[p + 1];
+        }
+        compose(&ctx, &s, part);
+        for (int p = 0; p < PARTS; p++)
+            run_part(&ctx, &s, &part[p]);
+        check_document(&s, 0, 207, dkeys);
+        for (size_t row = 0; row < 207; row++)
+            for (size_t j = 0; j < 2 * KEY_HEADS * KD; j++)
+                assert_near((double)s.dqkv[row * WIDTH + j], dkeys[row * 2 * KEY_HEADS * KD + j],
+                            1e-4, "dq, dk", row * 1000 + j);
+        free(dkeys);
+        free(ctx.workspace);
+        free_slot(&s);
+    }
+}
+
 /* ---- what stands around it ---- */
 
 static double sum_of(const float *y, const float *dy, size_t n)
@@ -397,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_equal_the_recurrence_both_ways),
         cmocka_unit_test(documents_of_a_slot_know_nothing_of_each_other),
+        cmocka_unit_test(parts_of_a_document_equal_the_whole),
         cmocka_unit_test(gates_gradients_are_those_of_central_differences),
         cmocka_unit_test(convolution_stops_at_documents_and_its_gradients_are_right),
     };

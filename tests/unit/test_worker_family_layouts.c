@@ -67,7 +67,7 @@ static enum cs_status run_layout(const char *dir, const struct cs_selftest_layou
     return cs_selftest_family(&request, cs_test_device(), test, err);
 }
 
-/* Rows of recurrent layers, and of experts with a loss of their balance, cannot be split yet. */
+/* Rows of experts with a loss of their balance cannot be split yet. */
 static bool is_refused(const struct cs_selftest_layout *layout, enum cs_status status,
                        const struct cs_err *err)
 {
@@ -91,7 +91,7 @@ static int run_model(const char *dir)
             print_error("%s, layout %zu: %s\n", dir, i, err.text);
         n_bad += status != CS_OK || count_bad(dir, (int)i, &test) > 0;
     }
-    if (n_refused > 0 && strstr(dir, "qwen3.5") == NULL && strstr(dir, "moe") == NULL) {
+    if (n_refused > 0 && strstr(dir, "moe") == NULL) {
         print_error("%s: %d layouts are refused that its layers can have\n", dir, n_refused);
         n_bad++;
     }

@@ -582,7 +582,7 @@ static void assert_replicas_near(const struct cs_test_spec *options, const struc
     struct job job;
     /* strong decays of recurrent layers are differences of large sums: rounding grows; AdamW's first
      * steps are as long where a gradient is rounding only, which every row's order of keys changes */
-    const double slack = options->is_recurrent ? 100 : options->llm_cp > 1 ? 4 : 1;
+    const double slack = (options->is_recurrent ? 100 : 1) * (options->llm_cp > 1 ? 4 : 1);
     open_job(&job, options, NULL);
     for (int s = 0; s < N_STEPS; s++) {
         if (!(fabs(one->loss[s] - many->loss[s]) <= slack * 1e-5 * one->loss[s]) ||
@@ -720,8 +720,12 @@ static void agrees_over_context(struct cs_test_spec options, int ranks)
     run_job(&alone, single, &one);
     run_job(&options, NULL, &many);
     assert_int_equal(many.n_ranks, ranks);
-    assert_true(fabs(one.loss[0] - many.loss[0]) <= 1e-6 * one.loss[0]); /* no update before it */
-    assert_true(fabs(one.norm[0] - many.norm[0]) <= 1e-6 * one.norm[0]);
+    /* no update before it; gradients of decays move as much with the number of rows in a chunk */
+    const double near = options.is_recurrent ? 5e-5 : 1e-6;
+    if (!(fabs(one.loss[0] - many.loss[0]) <= 1e-6 * one.loss[0]) ||
+        !(fabs(one.norm[0] - many.norm[0]) <= near * one.norm[0]))
+        fail_msg("seed %d: loss %.9g and %.9g, norm %.9g and %.9g", options.seed, one.loss[0],
+                 many.loss[0], one.norm[0], many.norm[0]);
     assert_replicas_near(&options, &one, &many);
     free_values(&one);
     free_values(&many);
@@ -808,6 +812,43 @@ static void contexts_agree_for_masks_and_families(void **state)
                         3);
 }
 
+/* Recurrent layers: rows in order, states from rank to rank, documents that end on other ranks than they
+ * begin, slots with fewer rows than a convolution reads; between them layers of rows as they are dealt. */
+static void contexts_agree_for_recurrent_layers(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute, *context;
+        int seed, cp, dp, llm, encoders, tokens;
+    } rows[] = {
+        {"train:*",                                  "1f1b",        "none",      "lpt",     24, 2, 1, 1, 1,  0   },
+        {"train:*",                                  "1f1b",        "full",      "zigzag",  25, 3, 1, 2, 1,  0   },
+        {"train:*",                                  "zb-h1",       "selective", "striped", 36, 4, 1, 1, 1,  0   },
+        {"train:*",                                  "zb-h1",       "none",      "best",    27, 2, 2, 1, 1,  0   },
+        {"train:*",                                  "interleaved", "none",      "random",  38, 3, 1, 1, 1,  0   },
+        {"train:* freeze:llm*",                      "1f1b",        "none",      "exact",   29, 2, 1, 2, 1,  0   },
+        {"train:vision.projector",                   "gpipe",       "full",      "uniform", 30, 3, 1, 1, 1,  0   },
+        {"train:vision.encoder* train:llm.layers.1", "zb-h1",       "none",      "lpt",     31, 2, 1, 1, 1,  0   },
+        {"train:*",                                  "1f1b",        "none",      "lpt",     32, 3, 1, 1, -1, 335 },
+        {"train:*",                                  "1f1b",        "none",      "zigzag",  33, 4, 1, 1, -1, 1000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context((struct cs_test_spec){.seed = rows[i].seed,
+                                                  .slots = REPLICA_SLOTS,
+                                                  .is_recurrent = true,
+                                                  .rules = rows[i].rules,
+                                                  .schedule = rows[i].schedule,
+                                                  .recompute = rows[i].recompute,
+                                                  .context = rows[i].context,
+                                                  .llm_cp = rows[i].cp,
+                                                  .dp = rows[i].dp,
+                                                  .llm_pp = rows[i].llm,
+                                                  .n_encoders = rows[i].encoders,
+                                                  .seq_tokens = rows[i].tokens},
+                            rows[i].dp * ((rows[i].encoders > 0) + rows[i].llm * rows[i].cp));
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -863,6 +904,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_with_one_rank),
         cmocka_unit_test(contexts_go_with_other_layouts),
         cmocka_unit_test(contexts_agree_for_masks_and_families),
+        cmocka_unit_test(contexts_agree_for_recurrent_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

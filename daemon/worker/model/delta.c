@@ -2,7 +2,10 @@
  * needs of its own (queries, keys, values, gate, strengths, decays) is one product over neighbouring
  * weights. Between that product and the rule's output nothing is kept: the convolution and the gates
  * are made again for the backward, as the states are by the rule itself. */
+#include "worker/model/delta_part.h"
 #include "worker/model/halves.h"
+
+#include <string.h>
 
 struct dims {
     int64_t width, key, value, conv, product; /* columns */
@@ -25,12 +28,6 @@ static struct dims dims_of(const struct cs_layer_model *l)
                          .a = conv + value + r->n_heads};
 }
 
-/* Only the documents of the rows are looked at: any mask of theirs will do. */
-static const struct cs_mask_plan *mask_of(const struct cs_run *run)
-{
-    return &run->input->at.mask[0];
-}
-
 static struct cs_delta_shape shape_of(const struct cs_layer_model *l)
 {
     const struct cs_recurrent *r = &l->arch->recurrent;
@@ -47,7 +44,8 @@ static struct cs_delta_shape shape_of(const struct cs_layer_model *l)
 
 /* What the rule reads, from kept->qkv (rows, product). */
 struct rows_in {
-    void *qkv; /* (rows, conv) after the convolution */
+    struct cs_delta_rows conv; /* what the convolution read */
+    void *qkv;                 /* (rows, conv) after it */
     float *g, *beta;
 };
 
@@ -55,11 +53,13 @@ static struct rows_in inputs_of(struct cs_run *run, const struct cs_layer_model 
                                 const struct cs_kept *kept)
 {
     const struct dims d = dims_of(l);
-    const struct rows_in in = {.qkv = cs_run_take(run, rows * d.conv),
-                               .g = cs_scratch_floats(run->scratch, rows * d.heads),
-                               .beta = cs_scratch_floats(run->scratch, rows * d.heads)};
-    run->ops->short_conv(run->ctx, mask_of(run), d.conv, l->arch->recurrent.taps, kept->qkv,
-                         d.product, cs_weight(l, CS_PARAM_CONV_W)->w, in.qkv, d.conv);
+    struct rows_in in = {.conv = cs_delta_widen(run, l, rows, d.conv, kept->qkv, d.product),
+                         .g = cs_scratch_floats(run->scratch, rows * d.heads),
+                         .beta = cs_scratch_floats(run->scratch, rows * d.heads)};
+    void *made = cs_run_take(run, (rows + in.conv.halo) * d.conv);
+    run->ops->short_conv(run->ctx, in.conv.mask, d.conv, l->arch->recurrent.taps, in.conv.x,
+                         in.conv.ld, cs_weight(l, CS_PARAM_CONV_W)->w, made, d.conv);
+    in.qkv = cs_run_at(run, made, in.conv.halo * d.conv);
     run->ops->delta_gate(run->ctx, rows, (int32_t)d.heads, cs_run_at(run, kept->qkv, d.a),
                          cs_run_at(run, kept->qkv, d.b), d.product, cs_weight(l, CS_PARAM_A_LOG)->w,
                          cs_weight(l, CS_PARAM_DT_BIAS)->w, in.g, in.beta);
@@ -74,6 +74,33 @@ static struct cs_delta_in operands(const struct cs_run *run, const struct dims *
                                 .v = cs_run_at(run, in->qkv, 2 * d->key),
                                 .g = in->g,
                                 .beta = in->beta};
+}
+
+/* o (rows, value) of the rule; rows of a part of a document begin with the state of those before */
+static void rule(struct cs_run *run, const struct cs_delta_shape *shape,
+                 const struct cs_delta_in *in, void *o)
+{
+    const struct cs_mask_plan *mask = cs_delta_mask(run);
+    struct cs_delta_ends ends;
+    cs_delta_ends(run, shape, in, NULL, &ends);
+    struct cs_ctx ctx = cs_run_delta_ctx(run, shape, mask);
+    if (ends.state != NULL)
+        run->ops->delta_part(&ctx, shape, mask, in, ends.state, o);
+    else
+        run->ops->delta(&ctx, shape, mask, in, o);
+}
+
+static void rule_grad(struct cs_run *run, const struct cs_delta_shape *shape,
+                      const struct cs_delta_in *in, const void *d_o, const struct cs_delta_out *out)
+{
+    const struct cs_mask_plan *mask = cs_delta_mask(run);
+    struct cs_delta_ends ends;
+    cs_delta_ends(run, shape, in, d_o, &ends);
+    struct cs_ctx ctx = cs_run_delta_ctx(run, shape, mask);
+    if (ends.state != NULL || ends.d_state != NULL)
+        run->ops->delta_part_grad(&ctx, shape, mask, in, ends.state, ends.d_state, d_o, out);
+    else
+        run->ops->delta_grad(&ctx, shape, mask, in, d_o, out);
 }
 
 /* What lies between the rule's output and the last product: its norm by heads, and the gate. */
@@ -116,8 +143,7 @@ static void delta_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                   kept->qkv);
     const struct rows_in in = inputs_of(run, l, rows, kept);
     const struct cs_delta_in operand = operands(run, &d, &in);
-    struct cs_ctx ctx = cs_run_delta_ctx(run, &shape, mask_of(run));
-    run->ops->delta(&ctx, &shape, mask_of(run), &operand, kept->o);
+    rule(run, &shape, &operand, kept->o);
     const struct gated g = gate_of(run, l, rows, kept);
     apply_gate(run, l, rows, &g, kept->mixed);
     if (y != NULL)
@@ -165,22 +191,27 @@ static void rule_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
                           *dt_bias = cs_weight(l, CS_PARAM_DT_BIAS);
     const struct rows_in in = inputs_of(run, l, rows, kept);
     const struct cs_delta_in operand = operands(run, &d, &in);
-    void *dqkv = cs_run_take(run, rows * d.conv);
+    void *d_made = cs_run_take(run, (rows + in.conv.halo) * d.conv);
+    void *dqkv = cs_run_at(run, d_made, in.conv.halo * d.conv);
     const struct cs_delta_out out = {.dq = dqkv,
                                      .dk = cs_run_at(run, dqkv, d.key),
                                      .dv = cs_run_at(run, dqkv, 2 * d.key),
                                      .dg = cs_scratch_floats(run->scratch, rows * d.heads),
                                      .dbeta = cs_scratch_floats(run->scratch, rows * d.heads)};
-    struct cs_ctx ctx = cs_run_delta_ctx(run, &shape, mask_of(run));
-    run->ops->delta_grad(&ctx, &shape, mask_of(run), &operand, d_o, &out);
+    rule_grad(run, &shape, &operand, d_o, &out);
     struct cs_ctx of_gates = cs_run_grad_ctx(run, a_log, dt_bias);
     run->ops->delta_gate_grad(&of_gates, rows, (int32_t)d.heads, cs_run_at(run, kept->qkv, d.a),
                               cs_run_at(run, kept->qkv, d.b), d.product, a_log->w, dt_bias->w,
                               out.dg, out.dbeta, cs_run_at(run, dproduct, d.a),
                               cs_run_at(run, dproduct, d.b), d.product, a_log->grad, dt_bias->grad);
     struct cs_ctx of_conv = cs_run_grad_ctx(run, conv_w, NULL);
-    run->ops->short_conv_grad(&of_conv, mask_of(run), d.conv, l->arch->recurrent.taps, kept->qkv,
-                              d.product, conv_w->w, dqkv, d.conv, dproduct, conv_w->grad);
+    void *d_wide = cs_delta_wide_grads(run, &in.conv, rows, d.conv, dproduct);
+    if (in.conv.halo > 0 &&
+        run->context != NULL) /* rows of another rank, which has their gradient */
+        memset(d_made, 0, (size_t)(in.conv.halo * d.conv) * run->ops->act_bytes);
+    run->ops->short_conv_grad(&of_conv, in.conv.mask, d.conv, l->arch->recurrent.taps, in.conv.x,
+                              in.conv.ld, conv_w->w, d_made, d.conv, d_wide, conv_w->grad);
+    cs_delta_narrow(run, &in.conv, rows, d.conv, d_wide, dproduct, d.product);
 }
 
 static void delta_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,

@@ -2,6 +2,8 @@
 #include "worker/model/layers.h"
 
 #include "worker/model/adapter.h"
+#include "worker/model/stretch.h"
+#include "worker/slot/split.h"
 
 #include <stdlib.h>
 
@@ -19,7 +21,7 @@ static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
                        const struct cs_input *input)
 {
     if (l->encoder < 0)
-        return input->llm_rows;
+        return cs_layer_is_stretched(l, input) ? input->split->stretch.n : input->llm_rows;
     const int32_t e = l->encoder;
     return rows == CS_ROWS_INNER  ? input->rows[e].n
            : rows == CS_ROWS_FILL ? input->n_fills[e]

@@ -2,6 +2,8 @@
  * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
+#include "worker/model/stretch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +162,22 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
            cs_keep_find(l->arch, l->layer, CS_KEEP_X) != NULL;
 }
 
+/* Rows change ranks in front of a layer, or behind it, where its neighbour has others (stretch.h).
+ * Between stages, and where rows of encoders come in, they lie as they were dealt out. */
+static bool enters_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
+{
+    const struct cs_layer_model *l = &s->layer[i];
+    return cs_layer_is_stretched(l, run->input) &&
+           (i == 0 || l->n_feeds > 0 || !cs_layer_is_stretched(&s->layer[i - 1], run->input));
+}
+
+static bool leaves_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
+{
+    return cs_layer_is_stretched(&s->layer[i], run->input) &&
+           (i == s->stage->n_layers - 1 || enters_order(s, run, i + 1) ||
+            !cs_layer_is_stretched(&s->layer[i + 1], run->input));
+}
+
 /* elements that enter and leave a layer in a slot */
 static int64_t n_in(const struct cs_layer_model *l, const struct cs_run *run)
 {
@@ -171,13 +189,27 @@ static int64_t n_out(const struct cs_layer_model *l, const struct cs_run *run)
     return (int64_t)cs_layer_rows_out(l, run->input) * l->out_width;
 }
 
+/* ... and, where rows change ranks at it, as they were dealt out */
+static int64_t n_dealt_in(const struct cs_layer_model *l, const struct cs_run *run)
+{
+    return (int64_t)run->input->llm_rows * l->in_width;
+}
+
+static int64_t n_dealt_out(const struct cs_layer_model *l, const struct cs_run *run)
+{
+    return (int64_t)run->input->llm_rows * l->out_width;
+}
+
 static int64_t widest(const struct cs_stage_model *s, const struct cs_run *run)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < s->stage->n_layers; i++) {
         const int64_t in = n_in(&s->layer[i], run), out = n_out(&s->layer[i], run);
+        const bool is_dealt = enters_order(s, run, i) || leaves_order(s, run, i);
+        const int64_t dealt = is_dealt ? n_dealt_out(&s->layer[i], run) : 0;
         most = in > most ? in : most;
         most = out > most ? out : most;
+        most = dealt > most ? dealt : most;
     }
     return most;
 }
@@ -196,8 +228,9 @@ static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32
 {
     if (i == s->stage->n_layers - 1)
         return y;
-    if (run->keep != NULL && keeps_input(s, i + 1))
-        return cs_run_keep_acts(run, n_out(&s->layer[i], run));
+    if (run->keep != NULL && keeps_input(s, i + 1) && !enters_order(s, run, i + 1))
+        return cs_run_keep_acts(run, leaves_order(s, run, i) ? n_dealt_out(&s->layer[i], run)
+                                                             : n_out(&s->layer[i], run));
     return in_turn(s, run, i, turn);
 }
 
@@ -213,6 +246,19 @@ static const void *copy_to(struct cs_run *run, void *copy, const void *x, int64_
 {
     cs_device_copy(run->device, copy, x, (size_t)n * run->ops->act_bytes);
     return copy;
+}
+
+/* x in the order that layer i wants, in memory that its backward finds */
+static const void *put_in_order(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
+                                const void *x)
+{
+    const struct cs_layer_model *l = &s->layer[i];
+    if (!enters_order(s, run, i))
+        return x;
+    void *in_order = run->keep != NULL && keeps_input(s, i) ? cs_run_keep_acts(run, n_in(l, run))
+                                                            : cs_run_take(run, n_in(l, run));
+    cs_stretch_rows(run, l->in_width, x, in_order);
+    return in_order;
 }
 
 void cs_saved_free(struct cs_saved *saved)
@@ -233,6 +279,19 @@ static void tell(const struct cs_stage_model *s, void (*what)(void *, int32_t),
         what(watch->user, s->stage->first_layer + i);
 }
 
+/* y: as the next layer wants it */
+static void fwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
+                      const struct cs_layer_ends *ends, void *y, struct cs_kept *kept)
+{
+    const struct cs_layer_model *l = &s->layer[i];
+    const bool leaves = leaves_order(s, run, i);
+    void *out = leaves ? cs_run_take(run, n_out(l, run)) : y;
+    cs_layer_ops_of(l->layer->kind)
+        ->fwd(run, l, cs_layer_rows_out(l, run->input), ends, kept->x, out, kept);
+    if (leaves)
+        cs_stretch_rows_back(run, l->out_width, out, y);
+}
+
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
                   const struct cs_layer_ends *ends, void *y, struct cs_saved *saved)
 {
@@ -247,7 +306,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
             saved->kept = malloc((size_t)n * sizeof *saved->kept);
         CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
-        if (keeps_input(stage, 0))
+        if (keeps_input(stage, 0) && !enters_order(stage, run, 0))
             x = copy_to(run, cs_run_keep_acts(run, n_in(&stage->layer[0], run)), x,
                         n_in(&stage->layer[0], run));
     }
@@ -263,10 +322,9 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         }
         memset(&none, 0, sizeof none);
         cs_feeds_take(run, l, ends, (void *)(uintptr_t)x);
-        kept->x = x;
+        kept->x = put_in_order(stage, run, i, x);
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
-        cs_layer_ops_of(l->layer->kind)
-            ->fwd(run, l, cs_layer_rows_out(l, run->input), ends, x, out, kept);
+        fwd_layer(stage, run, i, ends, out, kept);
         run->keep = keep;
         cs_scratch_rewind(run->scratch, mark);
         x = out;
@@ -280,7 +338,7 @@ static bool is_held(const struct cs_stage_model *s, const struct cs_saved *saved
     return saved->is_split && s->layer[layer].layer->needs_weight_grad;
 }
 
-/* Where layer i writes the gradient of its input, NULL: nobody reads it. */
+/* Where the gradient of layer i's input goes, as the layer before wants it; NULL: nobody reads it. */
 static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
                      const struct cs_layer_ends *ends, void *dx, void *turn[2],
                      struct cs_saved *saved)
@@ -290,9 +348,11 @@ static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t
         return dx;
     if (is_end)
         return cs_feeds_ask(&s->layer[i], ends) ? in_turn(s, run, i, turn) : NULL;
-    if (!is_held(s, saved, i - 1))
+    if (!is_held(s, saved, i - 1) || leaves_order(s, run, i - 1)) /* which moves it once more */
         return in_turn(s, run, i, turn);
-    return cs_scratch_take(&saved->held, (size_t)n_in(&s->layer[i], run) * run->ops->act_bytes);
+    const int64_t n =
+        enters_order(s, run, i) ? n_dealt_in(&s->layer[i], run) : n_in(&s->layer[i], run);
+    return cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes);
 }
 
 static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
@@ -304,13 +364,23 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     const int64_t rows = cs_layer_rows_out(l, run->input);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct cs_kept kept = saved->kept[i];
+    /* dx may be NULL for want of rows here, while other ranks have some */
+    const bool enters = l->layer->needs_input_grad && enters_order(s, run, i);
     run->later = is_held(s, saved, i) ? &saved->later : NULL;
     run->keep = is_held(s, saved, i) ? &saved->held : NULL;
+    if (leaves_order(s, run, i)) {
+        void *in_order = cs_run_hold(run, n_out(l, run));
+        cs_stretch_rows(run, l->out_width, dy, in_order);
+        dy = in_order;
+    }
+    void *in_order = enters ? cs_run_take(run, n_in(l, run)) : dx;
     if (is_redone(s, i)) {
         kept = (struct cs_kept){.x = kept.x};
         ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
     }
-    ops->bwd(run, l, rows, ends, dy, dx, &kept);
+    ops->bwd(run, l, rows, ends, dy, in_order, &kept);
+    if (enters)
+        cs_stretch_rows_back(run, l->in_width, in_order, dx);
     cs_scratch_rewind(run->scratch, mark);
 }
 
@@ -324,7 +394,8 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     saved->held.device = saved->memory.device;
     saved->later.held = &saved->held;
     run->recompute = stage->recompute;
-    if (is_held(stage, saved, last) && dy != NULL) /* its buffer is given back before that */
+    if (is_held(stage, saved, last) && dy != NULL &&
+        !leaves_order(stage, run, last)) /* its buffer is given back before that */
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
     for (int32_t i = last; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, ends, dx, turn, saved);

@@ -80,6 +80,8 @@ struct cs_input_tables {
         int32_t most;  /* rows of a rank in any slot */
         enum cs_balance_how how;
         double per_row, per_pair[CS_SLOT_MASKS]; /* FLOPs of the LLM; by mask */
+        double per_stretch_row;                  /* of its recurrent layers, rows in order */
+        int32_t taps; /* rows that their convolution reads, the own one too; 0: there are none */
     } context;
 };
 

@@ -5,6 +5,7 @@
 
 #include "core/plan/context.h"
 #include "worker/slot/row_runs.h"
+#include "worker/slot/stretch.h"
 #include "worker/slot/tokens.h"
 
 static int32_t *ints(struct cs_input *in, int64_t n)
@@ -28,6 +29,8 @@ static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner
     const struct cs_context_cost cost = {c->per_row, per_pair};
     const enum cs_status status =
         cs_context_map(mask, n, &cost, c->how, c->ranks, owner, load, err);
+    for (int32_t r = 0; r < c->ranks; r++) /* rows in order are dealt out evenly */
+        load[r].work += c->per_stretch_row * in->n_tokens / c->ranks;
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "slot %d: rows to ranks", index);
 }
 
@@ -123,6 +126,7 @@ static void take_split(struct cs_input *in, const int32_t *owner, struct cs_cont
     if (s->place < 0)
         return;
     cs_row_needs_make(in, owner);
+    cs_stretch_make(in);
     int32_t *row = ints(in, s->tokens.rows[s->place]);
     for (int32_t i = 0; i < in->n_tokens; i++)
         if (owner[i] == s->place)
@@ -197,7 +201,13 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, in
     for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
         const int32_t attention = cs_layer_attention_id(graph, layer);
-        c->per_row += (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
+        const double per_row = (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
+        if (layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_DELTA) {
+            c->taps = cs_layer_arch(graph, layer)->recurrent.taps;
+            c->per_stretch_row += per_row;
+            continue;
+        }
+        c->per_row += per_row;
         if (attention >= 0)
             c->per_pair[tables->kind[attention].mask] +=
                 (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);

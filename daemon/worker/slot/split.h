@@ -28,6 +28,17 @@ struct cs_row_needs {
     bool are_all; /* with the own ones these are all rows of the slot */
 };
 
+/* Recurrent layers pass a state from row to row: they have rows of their own, as many on every rank,
+ * which follow each other in the slot. A document may go on over several ranks. */
+struct cs_split_stretch {
+    const int32_t *begin; /* (ranks + 1) rank r has rows begin[r] .. begin[r + 1] of the slot */
+    const int32_t *halo;  /* (ranks) rows before them of the same document that it reads */
+    int32_t n;            /* rows that are here */
+    int32_t from, to;     /* ranks with the first row of the document that the own rows begin in,
+                             and with the last row of the one that they end in */
+    struct cs_mask_plan mask, wide; /* documents of the own rows; with the halo before them */
+};
+
 struct cs_input_split {
     int32_t ranks, place;                     /* as tables->context */
     const int32_t *owner;                     /* (n_tokens) */
@@ -36,6 +47,7 @@ struct cs_input_split {
     struct cs_row_runs tokens;                /* of the slot's rows */
     struct cs_row_runs fill[CS_MAX_ENCODERS]; /* of the rows that leave an encoder */
     struct cs_row_needs need[CS_SLOT_MASKS];  /* by tables->mask, those of the LLM */
+    struct cs_split_stretch stretch;          /* begin NULL: no layer is recurrent */
     struct cs_context_load *load;             /* (ranks) */
     /* labels of the whole slot, evaluation */
     int32_t n_labels;

@@ -111,6 +111,15 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
     return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
 }
 
+/* Recurrent layers of a context: rows as other layers have them, what the convolution reads and its
+ * gradients; a map and a state of every rank, and those made of them, in fp32. */
+static int64_t stretch_bytes(const struct cs_arch *a, int32_t cp, int64_t rows, int element)
+{
+    const struct cs_recurrent *r = &a->recurrent;
+    const int64_t parts = (int64_t)(cp + 4) * r->n_heads * r->key_dim * (r->key_dim + r->value_dim);
+    return rows * (2 * a->width + 3 * cs_recurrent_conv_width(r)) * element + 4 * parts;
+}
+
 /* Context parallelism: keys and values of all rows and their gradients, and those of the own rows as
  * they come from every other rank. */
 static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
@@ -118,6 +127,8 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
 {
     const int32_t cp = cs_plan_shape(plan, stage).cp;
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    if (cp > 1 && layer->mixer == CS_MIXER_DELTA)
+        return stretch_bytes(cs_layer_arch(graph, layer), cp, rows, element);
     if (cp == 1 || attention == NULL)
         return 0;
     return 2 * cs_attention_kv_width(attention) * element *

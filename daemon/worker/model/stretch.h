@@ -1,0 +1,14 @@
+/* Recurrent layers where rows of a slot are on several ranks: they work on rows in order, other layers
+ * on rows as they were dealt out (worker/slot/split.h). Between the two kinds rows change ranks. */
+#ifndef CS_WORKER_MODEL_STRETCH_H
+#define CS_WORKER_MODEL_STRETCH_H
+
+#include "worker/model/layers.h"
+
+/* the layer works on rows in order, and other layers do not */
+bool cs_layer_is_stretched(const struct cs_layer_model *l, const struct cs_input *input);
+/* Rows of `width` from as they were dealt out to in order, or back: all ranks of the context come. */
+void cs_stretch_rows(struct cs_run *run, int64_t width, const void *from, void *to);
+void cs_stretch_rows_back(struct cs_run *run, int64_t width, const void *from, void *to);
+
+#endif

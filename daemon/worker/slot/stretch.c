@@ -1,0 +1,84 @@
+/* Cuts the rows of a slot into one stretch a rank: as many rows each, the first ranks one more. */
+#include "worker/slot/stretch.h"
+
+#include <string.h>
+
+static int32_t *ints(struct cs_input *in, int64_t n)
+{
+    return cs_scratch_take(&in->memory, (size_t)n * sizeof(int32_t));
+}
+
+static int32_t *cut(struct cs_input *in, int32_t ranks)
+{
+    int32_t *begin = ints(in, ranks + 1);
+    begin[0] = 0;
+    for (int32_t r = 0; r < ranks; r++)
+        begin[r + 1] = begin[r] + in->n_tokens / ranks + (r < in->n_tokens % ranks);
+    return begin;
+}
+
+/* the document that has a row: its number among those of the slot */
+static int32_t document_of(const struct cs_mask_plan *all, int32_t row)
+{
+    int32_t d = 0;
+    while (all->segment[d + 1] <= row)
+        d++;
+    return d;
+}
+
+static int32_t rank_of(const int32_t *begin, int32_t row)
+{
+    int32_t r = 0;
+    while (begin[r + 1] <= row)
+        r++;
+    return r;
+}
+
+/* Documents of `before` rows in front of the own ones and of these. */
+static struct cs_mask_plan documents(struct cs_input *in, const struct cs_mask_plan *all,
+                                     int32_t first, int32_t n, int32_t before)
+{
+    int32_t *segment = ints(in, (int64_t)n + before + 2), count = 0;
+    for (int32_t d = 0; d < all->n_segments; d++)
+        if (all->segment[d] < first + n && all->segment[d + 1] > first)
+            segment[count++] = all->segment[d] > first ? all->segment[d] - first + before : 0;
+    segment[count] = n + before;
+    return (struct cs_mask_plan){.n_tokens = n + before,
+                                 .doc = all->doc + first - before,
+                                 .pos = all->pos + first - before,
+                                 .n_segments = count,
+                                 .segment = segment};
+}
+
+static int32_t *halos(struct cs_input *in, const struct cs_mask_plan *all, const int32_t *begin)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    int32_t *halo = ints(in, c->ranks);
+    for (int32_t r = 0; r < c->ranks; r++) {
+        halo[r] = 0;
+        if (begin[r] == begin[r + 1])
+            continue;
+        halo[r] = begin[r] - all->segment[document_of(all, begin[r])];
+        halo[r] = halo[r] < c->taps - 1 ? halo[r] : c->taps - 1;
+    }
+    return halo;
+}
+
+void cs_stretch_make(struct cs_input *in)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    const struct cs_mask_plan *all = &in->mask[0]; /* the LLM's: they come first */
+    struct cs_split_stretch *s = &in->split->stretch;
+    if (c->taps == 0)
+        return;
+    const int32_t *begin = cut(in, c->ranks);
+    const int32_t first = begin[c->place], n = begin[c->place + 1] - first;
+    *s = (struct cs_split_stretch){.begin = begin, .n = n, .from = c->place, .to = c->place};
+    s->halo = halos(in, all, begin);
+    s->mask = documents(in, all, first, n, 0);
+    s->wide = documents(in, all, first, n, s->halo[c->place]);
+    if (n == 0)
+        return;
+    s->from = rank_of(begin, all->segment[document_of(all, first)]);
+    s->to = rank_of(begin, all->segment[document_of(all, first + n - 1) + 1] - 1);
+}

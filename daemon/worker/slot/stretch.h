@@ -1,0 +1,11 @@
+/* Rows of a slot in order, for recurrent layers; part of splitting a slot (split.h). */
+#ifndef CS_WORKER_SLOT_STRETCH_H
+#define CS_WORKER_SLOT_STRETCH_H
+
+#include "worker/slot/split.h"
+
+/* Fills in->split->stretch, while the masks are still of all rows; nothing where no layer is
+ * recurrent. */
+void cs_stretch_make(struct cs_input *in);
+
+#endif
