@@ -114,6 +114,19 @@ static void on_job_event(struct cs_store *store, const json_t *msg)
     check_plan(store, read_job(store, cs_msg_obj(msg, "job")));
 }
 
+/* A selected one stays shown as it was; nothing more comes about it. */
+static void on_gone(struct cs_store *store, const json_t *msg)
+{
+    const int64_t id = cs_msg_int(msg, "job", 0);
+    for (int i = 0; i < store->n_jobs; i++)
+        if (store->jobs[i].id == id) {
+            memmove(&store->jobs[i], &store->jobs[i + 1],
+                    (size_t)(store->n_jobs - i - 1) * sizeof *store->jobs);
+            store->n_jobs--;
+            return;
+        }
+}
+
 /* A daemon that knows no profiles sends a prediction that its costs do not explain. */
 static void check_costs(struct cs_store *store, const struct cs_store_job *job)
 {
@@ -325,6 +338,7 @@ static const struct {
     {"job.metrics", true,  on_metrics           },
     {"job.events",  true,  on_events            },
     {"event.job",   false, on_job_event         },
+    {"event.gone",  false, on_gone              },
     {"event.step",  false, on_step              },
     {"event.spans", false, on_spans             },
     {"event.log",   false, on_log               },

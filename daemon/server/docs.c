@@ -96,6 +96,7 @@ static void add_states(struct cs_buf *out)
         {CS_ORDER_RESUME,     "resume"    },
         {CS_ORDER_STOP,       "stop"      },
         {CS_ORDER_CHECKPOINT, "checkpoint"},
+        {CS_ORDER_REMOVE,     "rm"        },
     };
 
     cs_buf_adds(out, ".Bl -tag -width CANCELLED -compact\n");

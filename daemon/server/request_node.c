@@ -86,7 +86,9 @@ enum cs_status cs_request_node(struct cs_call *c, struct cs_err *err)
     cs_msg_set_str(c->reply, "version", CORNSTARCH_VERSION);
     cs_msg_set_int(c->reply, "pid", getpid());
     cs_msg_set(c->reply, "devices",
-               cs_node_devices(c->server, cs_msg_bool(c->request, "gpus", false)));
+               cs_node_devices(c->server, cs_msg_bool(c->request, "gpus", false)
+                                              ? CS_DEVICES_GPUS
+                                              : CS_DEVICES_OFFERED));
     set_offer(c);
     proc_value("/proc/cpuinfo", "model name", text, sizeof(text));
     if (text[0])

@@ -17,7 +17,6 @@
 #include "server/server.h"
 
 enum {
-    MAX_JOBS_BYTES = 8 << 20,  /* of one answer, as encoded */
     MAX_PLAN_BYTES = 10 << 20, /* with a specification of 4 MiB below the line limit */
     MAX_ROWS = 20000           /* of a series: 13 values each, far below what a reader takes */
 };
@@ -26,25 +25,6 @@ static enum cs_status do_ping(struct cs_call *c, struct cs_err *err)
 {
     (void)err;
     cs_msg_set_int(c->reply, "wall_ns", cs_wall_ns());
-    return CS_OK;
-}
-
-static enum cs_status do_jobs(struct cs_call *c, struct cs_err *err)
-{
-    int64_t limit = cs_msg_int(c->request, "limit", 1000);
-    json_t *jobs = json_array();
-    size_t bytes = 0;
-    (void)err;
-    for (size_t i = c->server->n_jobs; i-- > 0 && (int64_t)json_array_size(jobs) < limit;) {
-        json_t *job = cs_job_object(c->server->jobs[i]);
-        bytes += json_dumpb(job, NULL, 0, JSON_COMPACT) + 1;
-        if (bytes > MAX_JOBS_BYTES) {
-            json_decref(job);
-            break;
-        }
-        json_array_append_new(jobs, job);
-    }
-    cs_msg_set(c->reply, "jobs", jobs);
     return CS_OK;
 }
 
@@ -59,11 +39,15 @@ static enum cs_status do_submit(struct cs_call *c, struct cs_err *err)
 {
     int64_t id = 0;
     const struct passwd *user = getpwuid(cs_caller_uid(c->caller));
-    const struct cs_submit submit = {.spec = cs_msg_obj(c->request, "spec"),
-                                     .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
-                                     .is_replan = cs_msg_bool(c->request, "replan", false),
-                                     .ranks = cs_msg_int(c->request, "ranks", 0),
-                                     .owner = user ? user->pw_name : "?"};
+    const struct cs_submit submit = {
+        .spec = cs_msg_obj(c->request, "spec"),
+        .plan_hash = cs_msg_str(c->request, "plan_hash", ""),
+        .is_replan = cs_msg_bool(c->request, "replan", false),
+        .ranks = cs_msg_int(c->request, "ranks", 0),
+        .owner = user ? user->pw_name : "?",
+        .labels = {.add = cs_msg_arr(c->request, "tags"),
+                   .note = cs_msg_str(c->request, "note", NULL)}
+    };
     CS_TRY(cs_job_submit(c->server, &submit, &id, err));
     note_warnings(cs_job_find(c->server, id), cs_msg_arr(c->request, "warnings"));
     cs_msg_set_int(c->reply, "job", id);
@@ -244,24 +228,26 @@ static const struct {
     enum cs_msg_id request;
     enum cs_status (*handle)(struct cs_call *call, struct cs_err *err);
 } handlers[] = {
-    {CS_MSG_HELLO,          do_hello       },
-    {CS_MSG_PING,           do_ping        },
-    {CS_MSG_JOBS_LIST,      do_jobs        },
-    {CS_MSG_JOB_SUBMIT,     do_submit      },
-    {CS_MSG_JOB_SHOW,       do_show        },
-    {CS_MSG_JOB_PAUSE,      do_pause       },
-    {CS_MSG_JOB_RESUME,     do_resume      },
-    {CS_MSG_JOB_CHECKPOINT, do_checkpoint  },
-    {CS_MSG_JOB_STOP,       do_stop        },
-    {CS_MSG_JOB_WAIT,       do_wait        },
-    {CS_MSG_JOB_METRICS,    do_metrics     },
-    {CS_MSG_JOB_EVENTS,     do_events      },
-    {CS_MSG_JOB_LOG,        cs_request_log },
-    {CS_MSG_SUB_OPEN,       do_sub_open    },
-    {CS_MSG_SUB_CLOSE,      do_sub_close   },
-    {CS_MSG_NODE_SHOW,      cs_request_node},
-    {CS_MSG_DAEMON_STOP,    do_daemon_stop },
-    {CS_MSG_DAEMON_DRAIN,   do_drain       },
+    {CS_MSG_HELLO,          do_hello         },
+    {CS_MSG_PING,           do_ping          },
+    {CS_MSG_JOBS_LIST,      cs_request_jobs  },
+    {CS_MSG_JOB_SUBMIT,     do_submit        },
+    {CS_MSG_JOB_SHOW,       do_show          },
+    {CS_MSG_JOB_PAUSE,      do_pause         },
+    {CS_MSG_JOB_RESUME,     do_resume        },
+    {CS_MSG_JOB_CHECKPOINT, do_checkpoint    },
+    {CS_MSG_JOB_STOP,       do_stop          },
+    {CS_MSG_JOB_LABEL,      cs_request_label },
+    {CS_MSG_JOB_REMOVE,     cs_request_remove},
+    {CS_MSG_JOB_WAIT,       do_wait          },
+    {CS_MSG_JOB_METRICS,    do_metrics       },
+    {CS_MSG_JOB_EVENTS,     do_events        },
+    {CS_MSG_JOB_LOG,        cs_request_log   },
+    {CS_MSG_SUB_OPEN,       do_sub_open      },
+    {CS_MSG_SUB_CLOSE,      do_sub_close     },
+    {CS_MSG_NODE_SHOW,      cs_request_node  },
+    {CS_MSG_DAEMON_STOP,    do_daemon_stop   },
+    {CS_MSG_DAEMON_DRAIN,   do_drain         },
 };
 
 static enum cs_status answer(struct cs_call *c, struct cs_err *err)

@@ -266,27 +266,53 @@ static void who_waits_hears_of_the_end_once_and_a_dead_waiter_harms_nobody(void 
     test_client_close(here);
 }
 
+static void expect_waiting(int64_t job, int64_t place, const char *reason)
+{
+    json_t *o = test_wait_state(c, job, "QUEUED");
+    assert_int_equal(cs_msg_int(o, "place", 0), place);
+    if (strncmp(cs_msg_str(o, "reason", ""), reason, strlen(reason)) != 0)
+        fail_msg("job %lld waits because '%s', not '%s'", (long long)job,
+                 cs_msg_str(o, "reason", ""), reason);
+    json_decref(o);
+}
+
+static int64_t place_of(int64_t job)
+{
+    json_t *reply = ask("job.show", job);
+    const int64_t place = cs_msg_int(cs_msg_obj(reply, "job"), "place", 0);
+    json_decref(reply);
+    return place;
+}
+
 static void jobs_queue_in_order_while_devices_are_taken(void **state)
 {
     (void)state;
     int64_t a = test_submit(c, "ms=10,gate=20", 1000, 6), b = test_submit(c, "ms=1", 3, 4),
             d = test_submit(c, "ms=1", 3, 2);
     expect_state(a, "RUN", "");
-    expect_state(b, "QUEUED", "");
-    expect_state(d, "QUEUED", ""); /* would fit, but nobody overtakes */
+    expect_waiting(b, 1, "it needs 4 CPU ranks, 2 of 8 are free");
+    char behind[64]; /* d would fit, but nobody overtakes */
+    snprintf(behind, sizeof behind, "behind job %lld; it needs 2 CPU ranks", (long long)b);
+    expect_waiting(d, 2, behind);
     json_t *node = test_client_call(c, "node.show", NULL), *devices = cs_msg_arr(node, "devices");
     int64_t held = 0;
     for (size_t i = 0; i < json_array_size(devices); i++)
-        held += cs_msg_int(json_array_get(devices, i), "job", 0) == a;
+        held +=
+            cs_msg_int(json_array_get(devices, i), "job", 0) == a &&
+            strcmp(cs_msg_str(json_array_get(devices, i), "job_name", ""), "ms=10,gate=20") == 0 &&
+            cs_msg_str(json_array_get(devices, i), "owner", "")[0] != '\0';
     assert_int_equal(json_array_size(devices), 8);
     assert_int_equal(held, 6);
     json_decref(node);
     int64_t e = test_submit(c, "ms=1", 3, 2);
+    expect_waiting(e, 3, behind);
+    order("job.stop", d);
+    expect_waiting(e, 2, behind); /* one place further */
     order("job.stop", e);
     expect_state(e, "CANCELLED", "stopped on request");
+    assert_int_equal(place_of(e), 0);
     order("job.stop", a);
     expect_state(b, "DONE", "");
-    expect_state(d, "DONE", "");
     struct cs_test_spec large = {.vision_pp = 1, .llm_pp = 8, .llm_layers = 8};
     test_expect_error(
         test_client_call(c, "job.submit", json_pack("{s:o}", "spec", cs_test_spec_json(&large))),

@@ -203,6 +203,111 @@ static void a_daemon_that_ends_on_a_full_disk_loses_nothing(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, end)
 
+/* --- labels, lists and removal ---------------------------------------------------------------- */
+
+static json_t *label(int64_t job, const char *fields)
+{
+    json_t *request = json_loads(fields, 0, NULL);
+    json_object_set_new(request, "job", json_integer(job));
+    return test_client_call(n.c, "job.label", request);
+}
+
+static void expect_labels(int64_t job, const char *tags, const char *note)
+{
+    json_t *reply = test_ask(n.c, "job.show", job), *o = cs_msg_obj(reply, "job");
+    json_t *want = json_loads(tags, 0, NULL), *none = json_array();
+    const json_t *have = cs_msg_arr(o, "tags") ? cs_msg_arr(o, "tags") : none;
+    assert_true(json_equal(have, want));
+    assert_string_equal(cs_msg_str(o, "note", ""), note);
+    json_decref(none);
+    json_decref(want);
+    json_decref(reply);
+}
+
+static void tags_and_notes_are_kept_and_found(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(n.c, "ms=0,word=Blue", 3, 2), other = test_submit(n.c, "ms=0", 3, 2);
+    json_decref(test_ask(n.c, "job.wait", job));
+    json_decref(test_ask(n.c, "job.wait", other));
+    json_decref(label(job, "{\"add\": [\"b\", \"a\", \"b\"], \"note\": \"first, try\"}"));
+    json_decref(label(job, "{\"add\": [\"c=1\"], \"remove\": [\"b\", \"none\"]}"));
+    expect_labels(job, "[\"a\", \"c=1\"]", "first, try");
+    test_expect_error(label(job, "{\"add\": [\"no tag\"]}"), "invalid");
+    test_expect_error(label(job, "{\"add\": [\"x,y\"]}"), "invalid");
+    expect_labels(job, "[\"a\", \"c=1\"]", "first, try");
+    test_node_stop(&n, SIGTERM);
+    test_node_start(&n);
+    expect_labels(job, "[\"a\", \"c=1\"]", "first, try");
+
+    static const struct {
+        const char *request;
+        bool has_job, has_other;
+    } rows[] = {
+        {"{\"tags\": [\"c=1\"]}",                                  true,  false},
+        {"{\"tags\": [\"c=1\", \"a\"]}",                           true,  false},
+        {"{\"tags\": [\"c\"]}",                                    false, false},
+        {"{\"states\": [\"DONE\", \"RUN\"]}",                      true,  true },
+        {"{\"states\": [\"FAILED\"]}",                             false, false},
+        {"{\"name\": \"BLUE\"}",                                   true,  false},
+        {"{\"owner\": \"nobody at all\"}",                         false, false},
+        {"{\"states\": [\"DONE\"], \"tags\": [], \"name\": \"\"}", true,  true },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        json_t *reply = test_client_call(n.c, "jobs.list", json_loads(rows[i].request, 0, NULL));
+        bool has_job = false, has_other = false;
+        json_t *o;
+        size_t k;
+        json_array_foreach(cs_msg_arr(reply, "jobs"), k, o)
+        {
+            has_job = has_job || cs_msg_int(o, "id", 0) == job;
+            has_other = has_other || cs_msg_int(o, "id", 0) == other;
+        }
+        json_decref(reply);
+        if (has_job != rows[i].has_job || has_other != rows[i].has_other)
+            fail_msg("%s", rows[i].request);
+    }
+}
+
+/* its last runner may still be ending */
+static void remove_job(int64_t job)
+{
+    for (int tries = 0; tries < 6000; tries++) {
+        json_t *reply = test_ask(n.c, "job.remove", job);
+        const bool is_done = strcmp(cs_msg_type(reply), "job.remove") == 0;
+        if (!is_done && !strstr(cs_msg_str(cs_msg_obj(reply, "error"), "text", ""), "still ends"))
+            fail_msg("%s", json_dumps(reply, 0));
+        json_decref(reply);
+        if (is_done)
+            return;
+        usleep(10000);
+    }
+    fail_msg("job %lld is never removed", (long long)job);
+}
+
+static void a_removed_job_is_gone_and_its_number_stays_used(void **state)
+{
+    (void)state;
+    int64_t live = test_submit(n.c, "ms=5,gate=1", 100, 2);
+    json_decref(test_wait_state(n.c, live, "RUN"));
+    test_expect_error(test_ask(n.c, "job.remove", live), "state");
+    int64_t job = test_submit(n.c, "ms=0", 3, 2);
+    json_decref(test_ask(n.c, "job.wait", job));
+    char dir[64];
+    snprintf(dir, sizeof dir, "jobs/%lld", (long long)job);
+    remove_job(job);
+    test_expect_error(test_ask(n.c, "job.show", job), "not_found");
+    test_expect_error(test_ask(n.c, "job.remove", job), "not_found");
+    assert_int_not_equal(access(test_node_state(&n, dir), F_OK), 0);
+    json_decref(test_ask(n.c, "job.stop", live));
+    json_decref(test_ask(n.c, "job.wait", live));
+    test_node_stop(&n, SIGTERM);
+    test_node_start(&n);
+    test_expect_error(test_ask(n.c, "job.show", job), "not_found");
+    assert_true(test_submit(n.c, "ms=0", 3, 2) > job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +315,8 @@ int main(void)
         TEST(rows_of_a_full_disk_come_when_there_is_room),
         TEST(what_the_daemon_notes_on_a_full_disk_is_kept),
         TEST(a_daemon_that_ends_on_a_full_disk_loses_nothing),
+        TEST(tags_and_notes_are_kept_and_found),
+        TEST(a_removed_job_is_gone_and_its_number_stays_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

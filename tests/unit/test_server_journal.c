@@ -212,7 +212,9 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
                                   "ALTER TABLE step DROP COLUMN mem_bytes; "
                                   "ALTER TABLE step DROP COLUMN mfu; "
                                   "ALTER TABLE step DROP COLUMN parts; "
-                                  "ALTER TABLE step DROP COLUMN modules; PRAGMA user_version = 2;",
+                                  "ALTER TABLE step DROP COLUMN modules; "
+                                  "ALTER TABLE job DROP COLUMN tags; "
+                                  "ALTER TABLE job DROP COLUMN note; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(old);

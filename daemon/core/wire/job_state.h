@@ -15,7 +15,8 @@ enum cs_job_command {
     CS_ORDER_PAUSE = 1,
     CS_ORDER_RESUME = 2,
     CS_ORDER_STOP = 4,
-    CS_ORDER_CHECKPOINT = 8
+    CS_ORDER_CHECKPOINT = 8,
+    CS_ORDER_REMOVE = 16
 };
 
 enum cs_job_mood { CS_MOOD_PLAIN, CS_MOOD_GOOD, CS_MOOD_QUIET, CS_MOOD_ATTENTION, CS_MOOD_BAD };
@@ -29,10 +30,12 @@ enum cs_job_mood { CS_MOOD_PLAIN, CS_MOOD_GOOD, CS_MOOD_QUIET, CS_MOOD_ATTENTION
     X(PAUSED, RESTING, CS_ORDER_RESUME | CS_ORDER_STOP, 0, ATTENTION,                              \
       "its checkpoint is written and its devices are free")                                        \
     X(STOPPING, LIVE, CS_ORDER_STOP, 0, PLAIN, "it ends, with a checkpoint unless told otherwise") \
-    X(DONE, ENDED, 0, 0, QUIET, "all steps are trained")                                           \
-    X(FAILED, ENDED, CS_ORDER_RESUME, 6, BAD, "it ended with an error; the reason says which")     \
-    X(CANCELLED, ENDED, CS_ORDER_RESUME, 0, QUIET, "it was stopped")                               \
-    X(LOST, ENDED, CS_ORDER_RESUME, 6, BAD, "its runner is gone and left no last state")
+    X(DONE, ENDED, CS_ORDER_REMOVE, 0, QUIET, "all steps are trained")                             \
+    X(FAILED, ENDED, CS_ORDER_RESUME | CS_ORDER_REMOVE, 6, BAD,                                    \
+      "it ended with an error; the reason says which")                                             \
+    X(CANCELLED, ENDED, CS_ORDER_RESUME | CS_ORDER_REMOVE, 0, QUIET, "it was stopped")             \
+    X(LOST, ENDED, CS_ORDER_RESUME | CS_ORDER_REMOVE, 6, BAD,                                      \
+      "its runner is gone and left no last state")
 
 enum cs_job_state {
 

@@ -69,12 +69,24 @@ static void close_all(int *fds, int n)
             close(fds[i]);
 }
 
+/* "cornstarch-worker: job 7 rank 2 llm.1": whoever looks at processes sees whose they are */
+static void title_of(const struct cs_runner *r, const struct cs_child *child, const char *name,
+                     char *out, size_t cap)
+{
+    char stages[120] = "", rank[160] = "";
+    if (child->rank >= 0) {
+        cs_run_rank_stages(r->generation.plan, child->rank, stages, sizeof stages);
+        snprintf(rank, sizeof rank, " rank %d %s", child->rank, stages);
+    }
+    snprintf(out, cap, "%s: job %lld%s", name, (long long)r->options->job, rank);
+}
+
 /* fds: what the child gets after its control socket */
 static enum cs_status start(struct cs_runner *r, struct cs_child *child, const int *fds, int n_fds,
                             struct cs_err *err)
 {
     const char *name = child->rank < 0 ? "cornstarch-feeder" : "cornstarch-worker";
-    char path[CS_PATH_CAP];
+    char path[CS_PATH_CAP], title[240];
     int pair[2] = {-1, -1}, output = -1, all[CS_TRACE_MAX_RANKS + 8];
     CS_TRY(cs_spawn_path(name, child->rank < 0 ? "CORNSTARCH_FEEDER" : "CORNSTARCH_WORKER", path,
                          sizeof path, err));
@@ -85,8 +97,13 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
     if (status == CS_OK) {
         all[0] = pair[1];
         memcpy(all + 1, fds, (size_t)n_fds * sizeof *fds);
-        const struct cs_spawn spawn = {
-            .path = path, .name = name, .fds = all, .n_fds = n_fds + 1, .output_fd = output};
+        title_of(r, child, name, title, sizeof title);
+        const struct cs_spawn spawn = {.path = path,
+                                       .name = name,
+                                       .title = title,
+                                       .fds = all,
+                                       .n_fds = n_fds + 1,
+                                       .output_fd = output};
         status = cs_spawn(&spawn, &child->pid, &child->pidfd, err);
         child->conn =
             cs_conn_new(pair[0], &(struct cs_conn_options){.base = r->base, .checks_schema = true},

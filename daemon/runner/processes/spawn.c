@@ -131,7 +131,7 @@ static _Noreturn void become_child(struct child *c, pid_t parent, const char **e
     setpgid(0, 0); /* a Ctrl-C in the terminal is the runner's business */
     reset_signals();
     place_descriptors(c);
-    const char *argv[] = {c->spawn->name, NULL};
+    const char *argv[] = {c->spawn->title != NULL ? c->spawn->title : c->spawn->name, NULL};
 
     /* execve does not write to its arrays; its type is older than const */
     union {

@@ -7,9 +7,10 @@
 #include "core/base/status.h"
 
 struct cs_spawn {
-    const char *path; /* executable */
-    const char *name; /* argv[0] */
-    const int *fds;   /* (n_fds) become 3, 4, ... in the child; everything else is closed */
+    const char *path;  /* executable */
+    const char *name;  /* of the program */
+    const char *title; /* argv[0], as ps shows it; NULL: name */
+    const int *fds;    /* (n_fds) become 3, 4, ... in the child; everything else is closed */
     int n_fds;
     int output_fd; /* becomes 1 and 2; 0 is /dev/null */
 };

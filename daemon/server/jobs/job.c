@@ -14,6 +14,7 @@
 #include "net/conn.h"
 #include "server/callers/caller.h"
 #include "server/jobs/job_dir.h"
+#include "server/jobs/job_labels.h"
 #include "server/records/record.h"
 
 /* A history may hold a state of another release: nothing happens to such a job. */
@@ -64,6 +65,16 @@ struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row
     job->row = *row;
     server->jobs[server->n_jobs++] = job;
     return job;
+}
+
+void cs_job_free(struct cs_job *job)
+{
+    cs_conn_free(job->link);
+    json_decref(job->alarms);
+    json_decref(job->notes);
+    json_decref(job->pids);
+    json_decref(job->resume);
+    free(job);
 }
 
 /* --- what others see -------------------------------------------------------------------------- */
@@ -120,8 +131,15 @@ json_t *cs_job_object(struct cs_job *job)
     set_positive(o, "submitted_ns", row->submitted_ns);
     set_positive(o, "started_ns", row->started_ns);
     set_positive(o, "ended_ns", row->ended_ns);
-    if (row->reason[0])
-        cs_msg_set_str(o, "reason", row->reason);
+    if (row->reason[0] || job->waits[0])
+        cs_msg_set_str(o, "reason", row->reason[0] ? row->reason : job->waits);
+    set_positive(o, "place", job->place);
+    set_positive(o, "ranks", row->ranks);
+    cs_msg_set_str(o, "device", row->device);
+    if (row->tags[0])
+        cs_msg_set(o, "tags", cs_job_tags(row));
+    if (row->note[0])
+        cs_msg_set_str(o, "note", row->note);
     if (cs_job_is_over(job))
         cs_msg_set_int(o, "exit", row->exit_code);
     cs_msg_set_str(o, "spec_hash", row->spec_hash);

@@ -26,12 +26,16 @@ struct cs_job {
     bool is_pause_sent; /* while draining */
     bool is_unsaved;    /* the database is behind */
     bool is_behind;     /* it lacks rows of the journal: they are taken at a later tick */
+    int64_t place;      /* in the queue, 0: it is not in it */
+    char waits[240];    /* QUEUED: what for */
+    json_t *pids;       /* the processes of its ranks, as its runner said; NULL: not known */
     json_t *notes;      /* those not written yet (job_note.c); NULL: none */
     json_t *alarms;     /* the wire's alarm objects; NULL: not read from state.json yet */
 };
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */
 struct cs_job *cs_job_add(struct cs_server *server, const struct cs_job_row *row);
+void cs_job_free(struct cs_job *job);      /* nobody may know it any more */
 json_t *cs_job_object(struct cs_job *job); /* the wire's job object */
 /* the job directory's state file, the caller's reference; NULL: there is none */
 json_t *cs_job_read_state_file(const struct cs_job *job);

@@ -12,6 +12,7 @@
 #include "server/life/ending.h"
 #include "server/life/history.h"
 #include "server/life/queue.h"
+#include "server/life/removal.h"
 #include "server/life/resume_check.h"
 #include "server/life/runner_link.h"
 
@@ -60,6 +61,7 @@ static void adopt_running(struct cs_job *job)
 enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
 {
     CS_TRY(cs_history_load(server, err));
+    cs_removal_sweep(server);
     for (size_t i = 0; i < server->n_jobs; i++) {
         struct cs_job *job = server->jobs[i];
         cs_job_import(job); /* rows that came while nobody listened, also of jobs that have ended */
@@ -109,13 +111,8 @@ void cs_jobs_tick(struct cs_server *server)
 
 void cs_jobs_free(struct cs_server *server)
 {
-    for (size_t i = 0; i < server->n_jobs; i++) {
-        cs_conn_free(server->jobs[i]->link);
-        json_decref(server->jobs[i]->alarms);
-        json_decref(server->jobs[i]->notes);
-        json_decref(server->jobs[i]->resume);
-        free(server->jobs[i]);
-    }
+    for (size_t i = 0; i < server->n_jobs; i++)
+        cs_job_free(server->jobs[i]);
     free(server->jobs);
     server->jobs = NULL;
     server->n_jobs = 0;

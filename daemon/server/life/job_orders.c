@@ -51,6 +51,7 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
     if (!cs_job_is_live(job)) {
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
                                                       .reason = "stopped on request"});
+        cs_jobs_start_queued(job->server); /* those behind it move up */
         return CS_OK;
     }
     job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
@@ -76,6 +77,7 @@ static enum cs_status make_row(const struct cs_server *server, const struct cs_s
         snprintf(row->owner, sizeof(row->owner), "%s", submit->owner);
         row->steps = spec->steps;
         row->submitted_ns = cs_wall_ns();
+        status = cs_job_label(row, &submit->labels, err);
     }
     cs_arena_free(arena);
     return status;

@@ -2,6 +2,7 @@
 #ifndef CS_SERVER_JOB_ORDERS_H
 #define CS_SERVER_JOB_ORDERS_H
 
+#include "server/jobs/job_labels.h"
 #include "server/life/job_spec.h"
 
 struct cs_submit {
@@ -10,6 +11,7 @@ struct cs_submit {
     bool is_replan;        /* another plan than previewed is fine */
     int64_t ranks;         /* of the previewed plan; 0: not told, the spec's request is counted */
     const char *owner;
+    struct cs_labels labels;
 };
 
 enum cs_status cs_job_submit(struct cs_server *server, const struct cs_submit *submit, int64_t *id,

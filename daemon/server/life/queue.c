@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job_dir.h"
 #include "server/life/ending.h"
@@ -56,6 +57,8 @@ static void start(struct cs_job *job, int lock_fd)
     job->pending_stop = CS_STOP_NONE;
     job->is_stop_asked = false;
     job->is_pause_sent = false;
+    json_decref(job->pids);
+    job->pids = NULL;
     cs_node_lease(job);
     cs_job_set_state(job,
                      &(struct cs_job_change){.state = CS_STATE_STARTING, .is_in_journal = true});
@@ -101,9 +104,68 @@ static bool start_next(struct cs_job *job)
     return true;
 }
 
+/* --- what a job in the queue waits for --------------------------------------------------------- */
+
+struct line {
+    int64_t place;              /* of the last one */
+    const struct cs_job *first; /* that must start before those behind it; NULL: none waits */
+};
+
+/* "2 of 8 GPUs are free" */
+static void say_free(const struct cs_job *job, char *out, size_t cap)
+{
+    const bool is_gpu = cs_job_is_on_gpus(job);
+    const long long offered = (long long)cs_node_offers(job->server, is_gpu);
+    const long long unused = offered - (long long)cs_node_held(job->server, is_gpu);
+    snprintf(out, cap, "it needs %lld %s%s, %lld of %lld %s free", (long long)job->row.ranks,
+             is_gpu ? "GPU" : "CPU rank", job->row.ranks == 1 ? "" : "s", unused, offered,
+             unused == 1 ? "is" : "are");
+}
+
+static void describe(const struct cs_job *job, const struct line *line, char *out, size_t cap)
+{
+    char unused[120];
+    say_free(job, unused, sizeof unused);
+    if (job->server->is_draining)
+        snprintf(out, cap, "the daemon is draining: 'daemon undrain' lets jobs start again");
+    else if (line->first != job)
+        snprintf(out, cap, "behind job %lld; %s", (long long)line->first->row.id, unused);
+    else if (job->runner_pid || job->link)
+        snprintf(out, cap, "its last runner still ends");
+    else
+        snprintf(out, cap, "%s", unused);
+}
+
+static void set_place(struct cs_job *job, int64_t place, const char *waits)
+{
+    if (job->place == place && strcmp(job->waits, waits) == 0)
+        return;
+    job->place = place;
+    cs_str_copy(job->waits, sizeof job->waits, waits);
+    if (cs_job_is(job, CS_STATE_QUEUED))
+        cs_job_publish(job);
+}
+
+/* A job that is too large for the node has no place: the others pass it by. */
+static void tell_places(struct cs_server *server)
+{
+    struct line line = {0};
+    for (size_t i = 0; i < server->n_jobs; i++) {
+        struct cs_job *job = server->jobs[i];
+        char waits[sizeof job->waits] = "";
+        const bool is_in_line = cs_job_is(job, CS_STATE_QUEUED) && job->row.reason[0] == '\0';
+        if (is_in_line && line.first == NULL)
+            line.first = job;
+        if (is_in_line)
+            describe(job, &line, waits, sizeof waits);
+        set_place(job, is_in_line ? ++line.place : 0, waits);
+    }
+}
+
 void cs_jobs_start_queued(struct cs_server *server)
 {
     for (size_t i = 0; i < server->n_jobs && !server->is_draining && !server->is_stopping; i++)
         if (cs_job_is(server->jobs[i], CS_STATE_QUEUED) && !start_next(server->jobs[i]))
             break;
+    tell_places(server);
 }

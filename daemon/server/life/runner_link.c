@@ -40,6 +40,22 @@ static void forward(struct cs_job *job, const json_t *message, const char *type,
     json_decref(event);
 }
 
+/* Who works on its ranks is asked for when they have all started. */
+static void take_pids(struct cs_job *job, const struct cs_job_state_row *row, const json_t *m)
+{
+    struct cs_err ignored;
+    if (cs_msg_arr(m, "pids")) {
+        json_decref(job->pids);
+        job->pids = json_incref(cs_msg_arr(m, "pids"));
+    } else if (row->state == CS_STATE_RUN && job->pids == NULL) {
+        (void)!cs_job_tell(job, cs_msg_request("runner.status", 1), &ignored);
+    }
+    if (cs_job_state_is_final(row)) {
+        json_decref(job->pids);
+        job->pids = NULL;
+    }
+}
+
 /* A final state is the last thing a runner says: everything before it is in the journal by then. */
 static void on_state(struct cs_job *job, const json_t *m)
 {
@@ -52,6 +68,7 @@ static void on_state(struct cs_job *job, const json_t *m)
     }
     if (!cs_job_is_live(job))
         return; /* an echo: the job has ended or waits for its next runner */
+    take_pids(job, row, m);
     if (cs_job_state_is_final(row))
         cs_job_import(job);
     cs_job_take_state(job, row, m);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/wire/wire.h"
 #include "server/node/node_private.h"
 
 static bool is_holding(const struct cs_job *job)
@@ -58,6 +59,16 @@ const struct cs_job *cs_node_holder(const struct cs_server *server, int32_t gpu,
     }
     *rank = -1;
     return NULL;
+}
+
+void cs_node_set_holder(json_t *device, const struct cs_job *job, int64_t rank)
+{
+    cs_msg_set_int(device, "job", job ? job->row.id : 0);
+    cs_msg_set_int(device, "rank", job ? rank : -1);
+    if (!job)
+        return;
+    cs_msg_set_str(device, "job_name", job->row.name);
+    cs_msg_set_str(device, "owner", job->row.owner);
 }
 
 void cs_node_lease(struct cs_job *job)

@@ -93,6 +93,7 @@ void cs_node_close(struct cs_server *server)
     if (node->on_reading)
         event_free(node->on_reading);
     cs_gpu_watch_close(node->watch);
+    free(node->cpu);
     free(node);
     server->node_devices = NULL;
 }
@@ -157,7 +158,7 @@ static void publish(struct cs_server *server)
         return;
     json_t *message = cs_msg_new("event.gpus");
     cs_msg_set_int(message, "wall_ns", cs_wall_ns());
-    cs_msg_set(message, "devices", cs_node_devices(server, true));
+    cs_msg_set(message, "devices", cs_node_devices(server, CS_DEVICES_ALL));
     if (node->note[0])
         cs_msg_set_str(message, "gpus_note", node->note);
     cs_publish(server, CS_CLASS_GPUS, 0, message);
@@ -220,17 +221,10 @@ static json_t *processes(const struct cs_gpu *gpu)
         return json_null();
     json_t *out = json_array();
     for (int32_t i = 0; i < gpu->n_processes; i++) {
-        char path[64];
-        struct cs_buf name = {0};
         json_t *p = json_object();
         cs_msg_set_int(p, "pid", gpu->process[i].pid);
         set_known(p, "mem_bytes", gpu->process[i].mem_bytes);
-        snprintf(path, sizeof(path), "/proc/%lld/comm", (long long)gpu->process[i].pid);
-        if (cs_read_file(path, 4096, &name, NULL) == CS_OK && name.len > 1)
-            json_object_set_new(p, "command", cs_json_bytes(name.data, name.len - 1));
-        else
-            json_object_set_new(p, "command", json_null());
-        cs_buf_free(&name);
+        json_object_set_new(p, "command", cs_node_command(gpu->process[i].pid));
         json_array_append_new(out, p);
     }
     return out;
@@ -251,8 +245,7 @@ static void set_holder(const struct cs_server *server, json_t *o, int32_t gpu)
 {
     int64_t rank = -1;
     const struct cs_job *job = cs_node_holder(server, gpu, &rank);
-    cs_msg_set_int(o, "job", job ? job->row.id : 0);
-    cs_msg_set_int(o, "rank", rank);
+    cs_node_set_holder(o, job, rank);
 }
 
 static json_t *gpu_json(const struct cs_server *server, int32_t i)
@@ -293,35 +286,14 @@ static json_t *gpu_json(const struct cs_server *server, int32_t i)
     return o;
 }
 
-/* CPU ranks are not pinned: they go to the jobs that hold some in the order of the jobs. Beside
- * GPUs only those in use are told: the GPUs are what the node is about. */
-static void add_cpu(const struct cs_server *server, json_t *out)
-{
-    bool has_gpus = cs_node_offers(server, true) > 0;
-    int64_t i = 0, n = server->config.cpu_devices;
-    for (size_t at = 0; at < server->n_jobs && i < n; at++) {
-        const struct cs_job *job = server->jobs[at];
-        if (!cs_job_is_live(job) || cs_job_is_on_gpus(job))
-            continue;
-        for (int64_t rank = 0; rank < job->row.ranks && i < n; rank++)
-            json_array_append_new(
-                out, json_pack("{s:o,s:I,s:I}", "name", json_sprintf("cpu:%lld", (long long)i++),
-                               "job", (json_int_t)job->row.id, "rank", (json_int_t)rank));
-    }
-    for (; i < n && !has_gpus; i++)
-        json_array_append_new(out, json_pack("{s:o,s:i,s:i}", "name",
-                                             json_sprintf("cpu:%lld", (long long)i), "job", 0,
-                                             "rank", -1));
-}
-
-json_t *cs_node_devices(const struct cs_server *server, bool is_gpus_only)
+json_t *cs_node_devices(const struct cs_server *server, enum cs_devices which)
 {
     const struct cs_node *node = server->node_devices;
     json_t *out = json_array();
-    int32_t shown = is_gpus_only ? node->n_shown : node->n_gpus;
+    int32_t shown = which == CS_DEVICES_OFFERED ? node->n_gpus : node->n_shown;
     for (int32_t i = 0; i < shown; i++)
         json_array_append_new(out, gpu_json(server, i));
-    if (!is_gpus_only)
-        add_cpu(server, out);
+    if (which != CS_DEVICES_GPUS)
+        cs_node_add_cpu(server, out);
     return out;
 }

@@ -23,8 +23,12 @@ const char *cs_node_driver(const struct cs_server *server);    /* "" unknown */
 /* Is the last reading younger than half a second? When not, one is asked for: let the request wait
  * (cs_caller_wait with job 0), it is handled again once the reading is there or late. */
 bool cs_node_is_fresh(struct cs_server *server);
-/* everything jobs can use, as device objects of the last reading; is_gpus_only: no CPU ranks */
-json_t *cs_node_devices(const struct cs_server *server, bool is_gpus_only);
+
+/* what jobs can use; the GPUs that there are, offered or not; both */
+enum cs_devices { CS_DEVICES_OFFERED, CS_DEVICES_GPUS, CS_DEVICES_ALL };
+
+/* device objects of the last reading */
+json_t *cs_node_devices(const struct cs_server *server, enum cs_devices which);
 
 /* how many ranks of the kind the node offers, and how many of them jobs hold */
 int64_t cs_node_offers(const struct cs_server *server, bool is_gpu);

@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 5 };
+enum { SCHEMA_VERSION = 6 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -19,7 +19,8 @@ static const char schema_sql[] =
     " step INTEGER, steps INTEGER, submitted_ns INTEGER, started_ns INTEGER, ended_ns INTEGER,"
     " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
     " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL,"
-    " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER);"
+    " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER,"
+    " tags TEXT, note TEXT);"
     "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
     "NULL,"
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
@@ -33,7 +34,7 @@ static const char schema_sql[] =
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
 /* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
- * and 4, which knew no memory and no parts of a step */
+ * 4, which knew no memory and no parts of a step, and 5, which knew no tags */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -45,6 +46,8 @@ static const char *const upgrade_sql[] = {
     [4] = "BEGIN; ALTER TABLE step ADD COLUMN mem_bytes INTEGER; ALTER TABLE step ADD COLUMN mfu "
           "REAL; ALTER TABLE step ADD COLUMN parts TEXT; ALTER TABLE step ADD COLUMN modules TEXT;"
           "PRAGMA user_version = 5; COMMIT;",
+    [5] = "BEGIN; ALTER TABLE job ADD COLUMN tags TEXT; ALTER TABLE job ADD COLUMN note TEXT;"
+          "PRAGMA user_version = 6; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */
@@ -76,6 +79,9 @@ static const char *const sql[Q_COUNT] = {
     [Q_NOTES] =
         "SELECT wall_ns, level, text FROM (SELECT rowid r, * FROM note WHERE job = ?1 ORDER BY"
         " wall_ns DESC, rowid DESC LIMIT ?2) ORDER BY wall_ns, r",
+    [Q_STEPS_REMOVE] = "DELETE FROM step WHERE job = ?1",
+    [Q_NOTES_REMOVE] = "DELETE FROM note WHERE job = ?1",
+    [Q_JOB_REMOVE] = "DELETE FROM job WHERE id = ?1",
 };
 
 enum cs_status cs_db_fail(const struct cs_db *db, const char *what, struct cs_err *err)

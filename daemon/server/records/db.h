@@ -26,6 +26,8 @@ enum cs_status cs_db_has_job(struct cs_db *db, int64_t id, bool *has,
 /* New or not. is_durable: a promise to a client (state changes); false: progress figures */
 enum cs_status cs_db_job_put(struct cs_db *db, const struct cs_job_row *row, bool is_durable,
                              struct cs_err *err) CS_NODISCARD;
+/* with its step rows and notes; its number stays used */
+enum cs_status cs_db_job_remove(struct cs_db *db, int64_t job, struct cs_err *err) CS_NODISCARD;
 /* newest first */
 enum cs_status cs_db_jobs(struct cs_db *db, int64_t limit,
                           void (*each)(void *, const struct cs_job_row *), void *user,

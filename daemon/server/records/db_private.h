@@ -16,6 +16,9 @@ enum {
     Q_FOLDED,
     Q_NOTE_ADD,
     Q_NOTES,
+    Q_STEPS_REMOVE,
+    Q_NOTES_REMOVE,
+    Q_JOB_REMOVE,
     Q_COUNT
 };
 

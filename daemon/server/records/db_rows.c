@@ -154,3 +154,25 @@ enum cs_status cs_db_notes(struct cs_db *db, int64_t job, int64_t limit, json_t 
     sqlite3_bind_int64(db->query[Q_NOTES], 2, limit);
     return rows_json(db, Q_NOTES, rows, err);
 }
+
+static enum cs_status remove_rows(struct cs_db *db, int64_t job, struct cs_err *err)
+{
+    static const int queries[] = {Q_STEPS_REMOVE, Q_NOTES_REMOVE, Q_JOB_REMOVE};
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(queries); i++) {
+        sqlite3_bind_int64(db->query[queries[i]], 1, job);
+        CS_TRY(cs_db_finish(db, queries[i], err));
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_db_job_remove(struct cs_db *db, int64_t job, struct cs_err *err)
+{
+    CS_TRY(cs_db_begin(db, err));
+    enum cs_status status = remove_rows(db, job, err);
+    if (status == CS_OK)
+        status = cs_db_commit(db, err);
+    if (status != CS_OK)
+        cs_db_rollback(db);
+    return status;
+}

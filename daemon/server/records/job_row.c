@@ -45,6 +45,8 @@ const struct cs_row_field cs_row_fields[] = {
     INT(energy_tokens, true),
     TEXT(device, false),
     TEXT(gpus, false),
+    TEXT(tags, false),
+    TEXT(note, false),
     REAL(loss, true),
     REAL(exact_match, true),
 };
