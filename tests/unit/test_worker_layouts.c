@@ -849,6 +849,37 @@ static void contexts_agree_for_recurrent_layers(void **state)
                             rows[i].dp * ((rows[i].encoders > 0) + rows[i].llm * rows[i].cp));
 }
 
+/* Experts: their balancing loss knows all rows of a slot, of which a rank may have none. */
+static void contexts_agree_for_experts(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute, *context;
+        int cp, dp, llm, encoders;
+    } rows[] = {
+        {"train:*",                             "1f1b",  "none",      "lpt",     2, 1, 2, 1 },
+        {"train:*",                             "zb-h1", "full",      "zigzag",  3, 1, 1, 1 },
+        {"train:*",                             "zb-h1", "selective", "striped", 4, 1, 1, -1},
+        {"train:*",                             "1f1b",  "none",      "uniform", 2, 2, 1, 1 },
+        {"train:vision.projector",              "1f1b",  "none",      "lpt",     2, 1, 1, 1 },
+        {"train:llm.layers.2 train:llm.embed*", "1f1b",  "none",      "lpt",     3, 1, 1, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context((struct cs_test_spec){.seed = 40 + (int)i,
+                                                  .slots = REPLICA_SLOTS,
+                                                  .has_experts = true,
+                                                  .rules = rows[i].rules,
+                                                  .schedule = rows[i].schedule,
+                                                  .recompute = rows[i].recompute,
+                                                  .context = rows[i].context,
+                                                  .llm_cp = rows[i].cp,
+                                                  .dp = rows[i].dp,
+                                                  .llm_pp = rows[i].llm,
+                                                  .n_encoders = rows[i].encoders},
+                            rows[i].dp * ((rows[i].encoders > 0) + rows[i].llm * rows[i].cp));
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -905,6 +936,7 @@ int main(void)
         cmocka_unit_test(contexts_go_with_other_layouts),
         cmocka_unit_test(contexts_agree_for_masks_and_families),
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
+        cmocka_unit_test(contexts_agree_for_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

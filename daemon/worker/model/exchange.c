@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-void cs_exchange_add(struct cs_exchange *e, int place, float *data, int64_t elements, bool is_send)
+void cs_exchange_add(struct cs_exchange *e, int place, void *data, int64_t elements, bool is_send)
 {
     struct cs_context *x = e->context;
     if (elements == 0)
@@ -15,7 +15,7 @@ void cs_exchange_add(struct cs_exchange *e, int place, float *data, int64_t elem
     }
     x->xfer[e->n++] = (struct cs_xfer){.peer = x->first + place,
                                        .data = data,
-                                       .bytes = (size_t)elements * sizeof *data,
+                                       .bytes = (size_t)elements * sizeof(float),
                                        .is_send = is_send};
 }
 

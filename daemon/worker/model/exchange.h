@@ -9,9 +9,9 @@ struct cs_exchange {
     int n;
 };
 
-/* elements of data to, or from, a rank of the context; 0: nothing. Both ends add the same ones in the
- * same order. */
-void cs_exchange_add(struct cs_exchange *e, int place, float *data, int64_t elements, bool is_send);
+/* Elements of four bytes to, or from, a rank of the context; 0: nothing. Both ends add the same ones in
+ * the same order. */
+void cs_exchange_add(struct cs_exchange *e, int place, void *data, int64_t elements, bool is_send);
 /* Moves them; returns when they are complete. */
 void cs_exchange_move(const struct cs_exchange *e);
 

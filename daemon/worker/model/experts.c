@@ -5,7 +5,10 @@
  * second product, so that the backward needs no output of an expert.
  *
  * Gate and up of an expert lie side by side, and all experts of a layer behind one another. */
+#include "worker/model/exchange.h"
 #include "worker/model/halves.h"
+#include "worker/model/stretch.h"
+#include "worker/slot/split.h"
 
 _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");
 
@@ -142,6 +145,41 @@ static float balance_of(const struct cs_run *run, const struct cs_layer_model *l
            (float)in->step_tokens / (float)cs_arch_expert_blocks(l->arch);
 }
 
+/* Where rows of a slot are on several ranks, the loss is of all of them: load becomes the pairs of every
+ * expert on all ranks. Ranks without rows do not come. */
+static void add_loads(struct cs_run *run, const struct cs_layer_model *l, int32_t *load)
+{
+    const struct cs_input_split *s = run->input->split;
+    const int32_t n = l->arch->experts.n;
+    int32_t *theirs = ints(run->scratch, (int64_t)s->ranks * n);
+    struct cs_exchange e = {.context = run->context};
+    if (run->context == NULL)
+        return;
+    for (int r = 0; r < s->ranks; r++) {
+        if (r == s->place || cs_layer_rows_on(l, run->input, r) == 0)
+            continue;
+        cs_exchange_add(&e, r, load, n, true);
+        cs_exchange_add(&e, r, theirs + r * n, n, false);
+    }
+    cs_exchange_move(&e);
+    for (int r = 0; r < s->ranks; r++)
+        for (int32_t i = 0; i < n; i++)
+            if (r != s->place && cs_layer_rows_on(l, run->input, r) > 0)
+                load[i] += theirs[r * n + i];
+}
+
+/* The balancing loss of the rows that are here: the operator divides by the square of these. */
+static float balance_here(struct cs_run *run, const struct cs_layer_model *l,
+                          const struct cs_moe_shape *shape, int32_t *load)
+{
+    const float balance = balance_of(run, l);
+    if (!(l->arch->experts.balance > 0) || run->input->split == NULL)
+        return balance;
+    add_loads(run, l, load);
+    const float share = (float)shape->counted / (float)run->input->n_tokens;
+    return balance * share * share;
+}
+
 static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *dy, void *dh, const struct cs_kept *kept)
 {
@@ -159,8 +197,9 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     down_bwd(run, l, &d, &routes, dy, dup, dweight, kept);
     cs_scratch_rewind(run->scratch, mark);
-    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, &routes, dweight,
-                             balance_of(run, l), dlogits);
+    const float balance = balance_here(run, l, &shape, routes.load);
+    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, &routes, dweight, balance,
+                             dlogits);
     const void *h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
     cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
     void *x = cs_run_hold(run, d.places * d.width);

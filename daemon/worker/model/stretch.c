@@ -10,6 +10,13 @@ bool cs_layer_is_stretched(const struct cs_layer_model *l, const struct cs_input
            input->split != NULL && input->split->stretch.begin != NULL;
 }
 
+int32_t cs_layer_rows_on(const struct cs_layer_model *l, const struct cs_input *input, int rank)
+{
+    const struct cs_input_split *s = input->split;
+    return cs_layer_is_stretched(l, input) ? s->stretch.begin[rank + 1] - s->stretch.begin[rank]
+                                           : s->tokens.rows[rank];
+}
+
 /* Rows that are dealt to one rank and in the stretch of another: where they lie on either. */
 struct piece {
     int32_t dealt, in_order, n;

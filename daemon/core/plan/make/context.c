@@ -19,12 +19,14 @@ static enum cs_status check_layers(const struct cs_graph *graph,
                            "plan.parallel.%s.cp: %s is a recurrent layer, whose rows can be split "
                            "over CPU ranks only yet, not on a %s; set cp = 1",
                            llm->name, layer->path, device->name);
-        if (layer->ffn == CS_FFN_EXPERTS && cs_layer_arch(graph, layer)->experts.balance > 0)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.cp: %s has experts with a loss of their balance "
-                           "over all rows of a slot, which cannot be split over ranks yet; set "
-                           "cp = 1, or output_router_logits = false in its config",
-                           llm->name, layer->path);
+        if (layer->ffn == CS_FFN_EXPERTS && cs_layer_arch(graph, layer)->experts.balance > 0 &&
+            cs_device_element_bytes(device) != 4)
+            return cs_fail(
+                err, CS_PLAN,
+                "plan.parallel.%s.cp: %s has experts with a loss of their balance over "
+                "all rows of a slot, which can be split over CPU ranks only yet, not on a "
+                "%s; set cp = 1, or output_router_logits = false in its config",
+                llm->name, layer->path, device->name);
     }
     return CS_OK;
 }
