@@ -68,6 +68,24 @@ assert (merged - base).abs().max() > 1e-2 and (merged - beside).abs().max() <= 1
 PY
 fi
 
+# and read back beside the same model: what trained whole trains on, and is what it was
+write_job beside.lua steps=1 lr=1e-9 'train=:lora { module = "llm", from = "out/norms/llm.adapter" }'
+beside=$(done_job beside.lua)
+"$C" export "$beside" out/beside --verify --json >beside.json
+verified beside.json components 1e-3
+python3 - <<'PY' || fail "what an adapter holds whole is not what was read back"
+import json, struct
+def tensors(path):
+    raw = open(path, "rb").read()
+    n, = struct.unpack("<Q", raw[:8])
+    return {k: struct.unpack(f"<{(v['data_offsets'][1] - v['data_offsets'][0]) // 4}f", raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+            for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+before, after = (tensors(f"out/{name}/llm.adapter/adapter_model.safetensors") for name in ("norms", "beside"))
+assert before.keys() == after.keys(), before.keys() ^ after.keys()
+assert sum("lora_" not in k for k in before) == 5
+assert max(abs(a - b) for k in before for a, b in zip(before[k], after[k])) < 1e-6
+PY
+
 # the whole composite in one word, and back again
 sed -e '/^local model/,/^}/c local model = cs.mllm { from = "out/parts/llava" }:train("*")' parts.lua >whole.lua
 whole=$(done_job whole.lua)

@@ -282,11 +282,12 @@ static void adapters_that_nothing_reads_are_refused(void **state)
         const char *more, *says;
     } rows[] = {
         {"base_model.model.lm_head.lora_A.weight",
-         "has an adapter of lm_head, which is no matrix of a block of llm"            },
+         "has an adapter of lm_head, which is no matrix of a block of llm"                                                   },
         {"base_model.model.model.embed_tokens.lora_embedding_A",
-         "embed_tokens.lora_embedding_A is no factor of the adapter of a linear layer"},
+         "embed_tokens.lora_embedding_A is no factor of the adapter of a linear layer"                                       },
         {"base_model.model.model.layers.0.self_attn.o_proj.lora_magnitude_vector.weight",
-         "lora_magnitude_vector.weight is no factor of the adapter of a linear layer" },
+         "lora_magnitude_vector.weight is no factor of the adapter of a linear layer"                                        },
+        {"base_model.model.model.norm.weight",                                            "nor of a layer of modules_to_save"},
     };
 
     char dir[4096];

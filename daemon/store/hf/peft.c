@@ -35,7 +35,7 @@ static const struct cs_doc_key keys[] = {
     NOT("use_qalora", "false", "QALoRA is not supported"),
     NOT("use_bdlora", "null", "block-diagonal adapters are not supported"),
     NOT("fan_in_fan_out", "false", "matrices stored the other way are not supported"),
-    NOT("modules_to_save", "null", "modules that are saved whole are not read beside adapters: begin with the merged model, or train them by rules"),
+    {.names = "modules_to_save", .types = CS_DOC_LIST},
     NOT("layer_replication", "null", "replicated layers are not supported"),
     NOT("target_parameters", "null", "adapters of parameters that are no layers are not supported"),
     NOT("trainable_token_indices", "null", "trained rows of the embedding are not supported"),
@@ -199,20 +199,82 @@ static bool ends_with(const char *name, const char *end)
     return len > n && strcmp(name + len - n, end) == 0;
 }
 
-/* The file holds pairs of matrices of linear layers, and nothing beside. */
+static bool is_factor(const struct cs_st_tensor *t)
+{
+    return t->n_dims == 2 &&
+           (ends_with(t->name, ".lora_A.weight") || ends_with(t->name, ".lora_B.weight"));
+}
+
+/* The layer of a tensor ends as PEFT's list of layers that are saved whole says. */
+static bool is_saved_whole(const struct cs_peft *peft, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const size_t len = dot != NULL ? (size_t)(dot - name) : 0;
+    const json_t *layer;
+    size_t i;
+    json_array_foreach(json_object_get(peft->config, "modules_to_save"), i, layer)
+    {
+        const char *word = json_string_value(layer);
+        const size_t n = word != NULL ? strlen(word) : 0;
+        if (n > 0 && n <= len && strncmp(name + len - n, word, n) == 0 &&
+            (n == len || name[len - n - 1] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* PEFT also writes an embedding whose rows have grown, and its head, unasked. */
+static bool is_kept(const struct cs_peft *peft, const char *name)
+{
+    return strstr(name, "lora_") == NULL &&
+           (is_saved_whole(peft, name) || ends_with(name, ".embed_tokens.weight") ||
+            strcmp(name, "lm_head.weight") == 0);
+}
+
+/* The file holds pairs of matrices of linear layers, and layers as a whole. */
 static enum cs_status check_tensors(const struct cs_peft *peft, struct cs_err *err)
 {
     for (int i = 0; i < cs_st_count(peft->file); i++) {
         const struct cs_st_tensor *t = cs_st_at(peft->file, i);
         const char *name = unwrapped(t);
-        if (name == NULL || t->n_dims != 2 ||
-            (!ends_with(name, ".lora_A.weight") && !ends_with(name, ".lora_B.weight")))
+        if (name == NULL || (!is_factor(t) && !is_kept(peft, name)))
             return cs_fail(err, CS_UNSUPPORTED,
-                           "%s: %s is no factor of the adapter of a linear layer: others are not "
-                           "supported",
+                           "%s: %s is no factor of the adapter of a linear layer, nor of a layer "
+                           "of modules_to_save: others are not supported",
                            cs_st_path(peft->file), t->name);
     }
     return CS_OK;
+}
+
+/* A head that is the embedding once more: a tied model has one matrix for both. */
+static bool is_tied_head(const struct cs_peft *peft, const struct cs_st_tensor *head)
+{
+    const char *name = unwrapped(head);
+    if (strcmp(name, "lm_head.weight") != 0)
+        return false;
+    for (int i = 0; i < cs_st_count(peft->file); i++) {
+        const struct cs_st_tensor *t = cs_st_at(peft->file, i);
+        if (ends_with(t->name, ".embed_tokens.weight") && t->count == head->count &&
+            t->dtype == head->dtype &&
+            memcmp(t->data, head->data, (size_t)t->count * cs_dtype_bytes(t->dtype)) == 0)
+            return true;
+    }
+    return false;
+}
+
+void cs_peft_rules(const struct cs_peft *peft, const char *module, json_t *rules)
+{
+    const enum cs_module_kind kind = strcmp(module, "llm") == 0 ? CS_MODULE_LLM : CS_MODULE_ENCODER;
+    for (int i = 0; i < cs_st_count(peft->file); i++) {
+        char own[CS_PEFT_NAME];
+        const struct cs_st_tensor *t = cs_st_at(peft->file, i);
+        const char *name = unwrapped(t);
+        if (name == NULL || is_factor(t) || !is_saved_whole(peft, name) || is_tied_head(peft, t) ||
+            !own_name(NULL, kind, name, own))
+            continue;
+        json_array_append_new(rules, json_pack("{s:s, s:o}", "op", "train", "glob",
+                                               json_sprintf("%s/%s", module, own)));
+    }
 }
 
 enum cs_status cs_peft_rows(const struct cs_peft *peft, const char *module, json_t **out,

@@ -13,15 +13,18 @@
 
 struct cs_peft; /* an open adapter directory */
 
-/* CS_UNSUPPORTED names what is not LoRA alone: DoRA, trained biases, modules saved whole, dropout. */
+/* CS_UNSUPPORTED names what is neither LoRA nor a layer saved whole: DoRA, trained biases, dropout. */
 enum cs_status cs_peft_open(const char *dir, struct cs_peft **out, struct cs_err *err) CS_NODISCARD;
 void cs_peft_close(struct cs_peft *peft); /* accepts NULL */
 /* Rows of "model.adapters" that describe the directory, for a module of a job; a new list. One row for
  * each rank and scale that its layers have. */
 enum cs_status cs_peft_rows(const struct cs_peft *peft, const char *module, json_t **out,
                             struct cs_err *err) CS_NODISCARD;
-/* The factor of a graph, by the name of its parameter in its component; family: of the composite that
- * the component is part of, NULL: none. NULL: the directory has none. */
+/* Appends to rules (a list, of "model.rules") one for each tensor of the module that PEFT trained whole beside the
+ * adapters (modules_to_save): it goes on. */
+void cs_peft_rules(const struct cs_peft *peft, const char *module, json_t *rules);
+/* The factor of a graph, or a tensor that is kept whole, by the name of its parameter in its component; family:
+ * of the composite that the component is part of, NULL: none. NULL: the directory has none. */
 const struct cs_st_tensor *cs_peft_find(const struct cs_peft *peft,
                                         const struct cs_composite_family *family,
                                         enum cs_module_kind kind, const char *tensor);

@@ -66,54 +66,119 @@ static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, i
     return NULL;
 }
 
-/* A factor from PEFT's directory, or fresh. */
-static enum cs_status load_factor(struct cs_params *params, const struct cs_module *module,
-                                  const struct cs_graph_adapter *adapter, uint64_t seed,
-                                  const struct cs_shard *t, float *host, struct cs_err *err)
+/* The directories of PEFT's that a module's adapters come from, each open once. */
+enum { MOST_ADAPTERS = 16 };
+
+struct adapters {
+    struct cs_peft *of[MOST_ADAPTERS];
+    const char *dir[MOST_ADAPTERS]; /* borrowed from the specification */
+    int n;
+};
+
+static void close_adapters(struct adapters *a)
 {
-    const char *dir = adapter->spec->dir;
-    struct cs_peft *peft = NULL;
-    (void)params;
+    for (int i = 0; i < a->n; i++)
+        cs_peft_close(a->of[i]);
+}
+
+static enum cs_status open_adapters(const struct cs_graph *graph, int32_t module,
+                                    struct adapters *a, struct cs_err *err)
+{
+    for (int32_t i = 0; i < graph->n_adapters; i++) {
+        const char *dir = graph->adapters[i].spec->dir;
+        bool is_new = *dir != '\0' && graph->params[graph->adapters[i].a].module == module;
+        for (int k = 0; is_new && k < a->n; k++)
+            is_new = strcmp(a->dir[k], dir) != 0;
+        if (!is_new)
+            continue;
+        if (a->n == MOST_ADAPTERS)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "module %s has adapters of more than %d directories",
+                           graph->modules[module].name, MOST_ADAPTERS);
+        CS_TRY(cs_peft_open(dir, &a->of[a->n], err));
+        a->dir[a->n++] = dir;
+    }
+    return CS_OK;
+}
+
+/* The tensor in one of them, that of `dir` alone unless it is NULL; NULL: none has it. */
+static const struct cs_st_tensor *find_saved(const struct adapters *a, const char *dir,
+                                             const struct cs_module *module, const char *tensor)
+{
+    const struct cs_st_tensor *found = NULL;
+    for (int i = 0; found == NULL && i < a->n; i++)
+        if (dir == NULL || strcmp(a->dir[i], dir) == 0)
+            found = cs_peft_find(a->of[i], NULL, module->kind, tensor);
+    return found;
+}
+
+static enum cs_status read_saved(const struct cs_param *param, const struct cs_st_tensor *found,
+                                 float *host, struct cs_err *err)
+{
+    CS_TRY(check_shape(param, found, err));
+    return cs_st_read_finite(found, 0, param->count, host, err);
+}
+
+/* A factor from PEFT's directory, or fresh. */
+static enum cs_status load_factor(const struct adapters *saved, const struct cs_module *module,
+                                  const char *dir, uint64_t seed, const struct cs_shard *t,
+                                  float *host, struct cs_err *err)
+{
     if (*dir == '\0') {
         cs_param_fill_fresh(module, seed, t->param, host);
         return CS_OK;
     }
-    CS_TRY(cs_peft_open(dir, &peft, err));
-    const struct cs_st_tensor *found = cs_peft_find(peft, NULL, module->kind, t->param->tensor);
-    enum cs_status status = found != NULL
-                                ? check_shape(t->param, found, err)
-                                : cs_fail(err, CS_NOT_FOUND, "%s has no %s", dir, t->param->tensor);
-    if (status == CS_OK)
-        status = cs_st_read_finite(found, 0, t->param->count, host, err);
-    cs_peft_close(peft);
-    return status;
+    const struct cs_st_tensor *found = find_saved(saved, dir, module, t->param->tensor);
+    if (found == NULL)
+        return cs_fail(err, CS_NOT_FOUND, "%s has no %s", dir, t->param->tensor);
+    return read_saved(t->param, found, host, err);
+}
+
+/* Where the values of a module come from. */
+struct source {
+    const struct cs_module *module;
+    uint64_t seed;
+    bool is_fresh;
+    struct cs_hfdir *dir; /* NULL: not open yet */
+    struct adapters saved;
+};
+
+static enum cs_status load_one(struct cs_params *params, struct source *from, struct cs_shard *t,
+                               struct cs_err *err)
+{
+    float *host = host_of(params, t);
+    const struct cs_graph_adapter *adapter = adapter_of(params->graph, t->param->id);
+    const struct cs_st_tensor *whole =
+        adapter == NULL ? find_saved(&from->saved, NULL, from->module, t->param->tensor) : NULL;
+    if (adapter != NULL) {
+        CS_TRY(
+            load_factor(&from->saved, from->module, adapter->spec->dir, from->seed, t, host, err));
+    } else if (whole != NULL) {
+        CS_TRY(read_saved(t->param, whole, host, err));
+    } else if (from->is_fresh) {
+        cs_param_fill_fresh(from->module, from->seed, t->param, host);
+    } else {
+        if (from->dir == NULL)
+            CS_TRY(open_source(from->module, &from->dir, err));
+        CS_TRY(read_tensor(from->dir, from->module, t, host, err));
+    }
+    return cs_params_set(params, t, host, err);
 }
 
 static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
                                   uint64_t seed, struct cs_err *err)
 {
-    const bool is_fresh = strcmp(module->spec->init, "random") == 0;
     const int32_t id = (int32_t)(module - params->graph->modules);
-    struct cs_hfdir *dir = NULL;
-    enum cs_status status = CS_OK;
+    struct source from = {
+        .module = module, .seed = seed, .is_fresh = strcmp(module->spec->init, "random") == 0};
+    enum cs_status status = open_adapters(params->graph, id, &from.saved, err);
     for (int32_t i = 0; status == CS_OK && i < params->n; i++) {
         struct cs_shard *t = &params->shard[i];
-        if (t->param->module != id || (t->is_tied_head && params->embed != NULL))
-            continue;
-        float *host = host_of(params, t);
-        const struct cs_graph_adapter *adapter = adapter_of(params->graph, t->param->id);
-        if (adapter != NULL)
-            status = load_factor(params, module, adapter, seed, t, host, err);
-        else if (is_fresh)
-            cs_param_fill_fresh(module, seed, t->param, host);
-        else if (dir == NULL)
-            status = open_source(module, &dir, err);
-        if (status == CS_OK && !is_fresh && adapter == NULL)
-            status = read_tensor(dir, module, t, host, err);
-        if (status == CS_OK)
-            status = cs_params_set(params, t, host, err);
+        if (t->param->module == id && !(t->is_tied_head && params->embed != NULL))
+            status = load_one(params, &from, t, err);
     }
-    cs_hfdir_close(dir);
+    cs_hfdir_close(from.dir);
+    close_adapters(&from.saved);
     return status;
 }
 

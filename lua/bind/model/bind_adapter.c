@@ -14,7 +14,7 @@ static const struct cs_arg args[] = {
     {"alpha", CS_ARG_NUMBER, false, NULL, 0, 1e6, 0, "the rank", "what is added is scaled by alpha / rank"},
     {"rslora", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "scaled by alpha / sqrt(rank) instead"},
     {"targets", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"all-linear\"", "which matrices of its blocks: the last parts of their names, \"q_proj|v_proj\", or globs"},
-    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory of PEFT's with trained values, which also says what stands above but the module"},
+    {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory of PEFT's with trained values, which also says what stands above but the module; what it holds whole (modules_to_save) trains on"},
 };
 static const struct cs_lua_function function = {"model:lora", "", "", args, CS_ARRAY_LEN(args), NULL, NULL};
 
@@ -30,16 +30,19 @@ static void add_fresh(lua_State *L, const char *module, json_t *adapters)
                             "rslora", (int)cs_lua_args_bool(L, "rslora", false)));
 }
 
+/* Adapters of a directory, and rules for what was trained whole beside them. */
 static enum cs_status add_saved(const char *dir, const char *module, json_t *adapters,
-                                struct cs_err *err)
+                                json_t *rules, struct cs_err *err)
 {
     struct cs_peft *peft = NULL;
     json_t *rows = NULL;
     CS_TRY(cs_peft_open(dir, &peft, err));
     const enum cs_status status = cs_peft_rows(peft, module, &rows, err);
-    cs_peft_close(peft);
-    if (status == CS_OK)
+    if (status == CS_OK) {
         json_array_extend(adapters, rows);
+        cs_peft_rules(peft, module, rules);
+    }
+    cs_peft_close(peft);
     json_decref(rows);
     return status;
 }
@@ -72,17 +75,17 @@ int cs_lua_model_lora(lua_State *L)
     out->json = json_deep_copy(model->json);
     if (!json_object_get(out->json, "adapters"))
         json_object_set_new(out->json, "adapters", json_array());
-    json_t *adapters = json_object_get(out->json, "adapters");
+    json_t *adapters = json_object_get(out->json, "adapters"),
+           *rules = json_object_get(out->json, "rules");
+    json_array_append_new(rules, json_pack("{s:s, s:s}", "op", "freeze", "glob", module));
     if (from && !realpath(from, dir))
         return cs_lua_error(L, "model:lora: directory '%s' not found", from);
     if (from)
         refuse_said_twice(L);
-    if (from && add_saved(dir, module, adapters, &err) != CS_OK)
+    if (from && add_saved(dir, module, adapters, rules, &err) != CS_OK)
         return cs_lua_error(L, "model:lora: %s", err.text);
     if (!from)
         add_fresh(L, module, adapters);
-    json_array_append_new(json_object_get(out->json, "rules"),
-                          json_pack("{s:s, s:s}", "op", "freeze", "glob", module));
     struct cs_lua_value *check = cs_lua_value_new(L, CS_LUA_BOX, NULL);
     check->json = cs_lua_preview_document(out->json, NULL);
     cs_lua_build_graph(L, "model:lora", check, true);
