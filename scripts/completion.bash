@@ -20,7 +20,7 @@ _cornstarch_console() {
     "profile "*) list="--output --devices --json --socket --help" ;;
     "jobs "*) list="--limit --json --socket --help" ;;
     "show "*) list="--json --socket --help" ;;
-    "metrics "*) list="--after --every --limit --json --socket --help" ;;
+    "metrics "*) list="--columns --after --last --every --limit --follow --csv --lines --tensorboard --json --socket --help" ;;
     "logs "*) list="--rank --lines --follow --json --socket --help" ;;
     "pause "*) list="--json --socket --help" ;;
     "resume "*) list="--replan --from-start --json --socket --help" ;;

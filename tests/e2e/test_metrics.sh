@@ -1,0 +1,94 @@
+#!/bin/bash
+# What the steps of a job say, as others read it: chosen columns, the last steps, CSV, JSON lines, following a job that
+# runs, event files of TensorBoard (read here, and by TensorBoard where it is installed).
+. "$(dirname "$0")/../support/e2e.sh"
+make_data 64
+write_job job.lua vision=1 llm=1 steps=12 name='"steps"' \
+  eval='{ data = cs.data.llava { json = "data/test.json", images = "data/images" }, every_steps = 6, max_samples = 8 }'
+id=$(submit job.lua)
+timeout "$LIMIT_S" "$C" metrics "$id" --follow --lines >followed || fail "following ends with $?"
+[ "$(job "$id" state)" = DONE ] || fail "following ended before the job, which is $(job "$id" state)"
+
+# --- the same rows in every form, each once
+"$C" metrics "$id" --json >all.json
+"$C" metrics "$id" --lines >all.lines
+"$C" metrics "$id" --csv >all.csv
+"$C" metrics "$id" --columns step,kind,loss,tokens_per_s,step_ms --csv >some.csv
+python3 - <<'PY' || fail "forms of one history differ"
+import csv, json, math
+doc = json.load(open("all.json"))
+rows = [{k: v for k, v in zip(doc["columns"], row) if v is not None} for row in doc["rows"]]
+key = lambda r: (int(r["step"]), r["kind"])
+assert len(rows) == 14 and [key(r) for r in rows].count((5, "eval")) == 1, [key(r) for r in rows]
+assert [json.loads(line) for line in open("all.lines")] == rows
+followed = [json.loads(line) for line in open("followed")]
+assert sorted(followed, key=key) == sorted(rows, key=key), "following lost rows or told them twice"
+table = list(csv.DictReader(open("all.csv")))
+assert [key(r) for r in table] == [key(r) for r in rows]
+for csv_row, row in zip(table, rows):
+    assert math.isclose(float(csv_row["loss"]), row["loss"], rel_tol=1e-5)
+    if row["kind"] == "train":
+        speed = row.get("tokens", row["trained_tokens"]) * 1e3 / row["step_ms"]
+        assert math.isclose(float(csv_row["tokens_per_s"]), speed, rel_tol=1e-5)
+    else:
+        assert csv_row["grad_norm"] == "" and 0 <= float(csv_row["exact_match"]) <= 1
+assert [list(r) for r in csv.reader(open("some.csv"))][0] == ["step", "kind", "loss", "tokens_per_s", "step_ms"]
+PY
+"$C" metrics "$id" --last 3 --columns step,loss >last.txt
+[ "$(awk 'NR > 1 { print $1 }' last.txt | sort -nu | tr '\n' ' ')" = "9 10 11 " ] || fail "last steps: $(cat last.txt)"
+[ "$("$C" metrics "$id" --limit 5 --lines | wc -l)" = 5 ] || fail "a limit of 5 rows"
+
+# --- what cannot be is refused
+expect_rc 1 "$C" metrics "$id" --columns step,speed
+expect_text 'no column "speed"'
+expect_text tokens_per_s
+expect_rc 1 "$C" metrics "$id" --csv --lines
+expect_rc 1 "$C" metrics "$id" --json --follow
+expect_rc 1 "$C" metrics "$id" --last 3 --after 2
+
+# --- event files: every value of every row, again in place of the first ones
+for round in 1 2; do
+  "$C" metrics "$id" --tensorboard board/one >said || fail "$(cat said)"
+  [ "$(find board -name 'events.out.tfevents.*' | wc -l)" = 2 ] || fail "files: $(find board -type f)"
+done
+cat >check_board.py <<'PY'
+import glob, json, math, sys
+sys.path.insert(0, sys.argv[1])
+from tfevents import values
+doc = json.load(open("all.json"))
+rows = [{k: v for k, v in zip(doc["columns"], row) if v is not None} for row in doc["rows"]]
+found = {}
+for split in ("train", "eval"):
+    (path,) = glob.glob(f"board/one/{split}/events.out.tfevents.*")
+    for step, wall, tag, value in values(path):
+        assert (split, step, tag) not in found
+        found[split, step, tag] = (wall, value)
+for row in rows:
+    for tag in ("loss", "grad_norm", "lr", "step_ms"):
+        if tag in row:
+            wall, value = found[row["kind"], row["step"], tag]
+            assert math.isclose(value, row[tag], rel_tol=1e-6), (tag, value, row[tag])
+            assert abs(wall - row["wall_ns"] / 1e9) < 1e-3
+assert len([k for k in found if k[0] == "train" and k[2] == "loss"]) == 12
+assert len([k for k in found if k[0] == "eval" and k[2] == "exact_match"]) == 2
+PY
+python3 check_board.py "$root/tests/e2e" || fail "event files do not hold the rows"
+cat >with_tensorboard.py <<'PY'
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+import json, math
+doc = json.load(open("all.json"))
+rows = [{k: v for k, v in zip(doc["columns"], row) if v is not None} for row in doc["rows"]]
+for split in ("train", "eval"):
+    board = EventAccumulator(f"board/one/{split}")
+    board.Reload()
+    want = [(r["step"], r["loss"]) for r in rows if r["kind"] == split]
+    got = [(e.step, e.value) for e in board.Scalars("loss")]
+    assert [s for s, _ in want] == [s for s, _ in got], got
+    assert all(math.isclose(a, b, rel_tol=1e-6) for (_, a), (_, b) in zip(want, got))
+PY
+for python in ${CORNSTARCH_PYTHON:-} python3; do
+  "$python" -c 'import tensorboard' 2>/dev/null || continue
+  "$python" with_tensorboard.py || fail "TensorBoard reads something else"
+  echo "read by TensorBoard, too"
+  break
+done
