@@ -17,6 +17,7 @@
 
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "support/pretend_ranks.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
 
@@ -28,6 +29,7 @@ int pretend_setup(void **state)
     setenv("XDG_RUNTIME_DIR", job->dir, 1);
     setenv("CORNSTARCH_WORKER", "/proc/self/exe", 1);
     setenv("CORNSTARCH_FEEDER", "/proc/self/exe", 1);
+    setenv("CORNSTARCH_PRETEND", "1", 1);
     unsetenv("FAKE_FAULT");
     unsetenv("FAKE_STEP_MS");
     unsetenv("FAKE_LOG_LINES");
@@ -181,7 +183,7 @@ void pretend_signal_workers(const struct pretend_job *job, int signal)
     while ((entry = readdir(proc))) {
         read_proc(entry->d_name, "cmdline", name, sizeof name);
         size_t bytes = read_proc(entry->d_name, "environ", env, sizeof env);
-        if (strcmp(name, "cornstarch-worker") == 0 &&
+        if (pretend_is(name, "cornstarch-worker") &&
             memmem(env, bytes, job->dir, strlen(job->dir)) != NULL)
             kill(atoi(entry->d_name), signal);
     }

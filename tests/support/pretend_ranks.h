@@ -14,6 +14,10 @@
 #ifndef CS_TESTS_SUPPORT_PRETEND_RANKS_H
 #define CS_TESTS_SUPPORT_PRETEND_RANKS_H
 
+#include <stdbool.h>
+
 void pretend_main(char **argv);
+/* argv[0] of a process is that program's name, or begins with it and a colon. */
+bool pretend_is(const char *title, const char *program);
 
 #endif
