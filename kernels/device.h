@@ -38,7 +38,16 @@ enum { CS_DEVICE_COMM_ID = 128 };
 enum cs_device_comm_kind {
     CS_DEVICE_COMM_LANE,  /* a channel: two ranks, messages one way, beside computing */
     CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
-    CS_DEVICE_COMM_BULK   /* two ranks, large messages both ways while nothing else runs */
+    CS_DEVICE_COMM_BULK,  /* two ranks, large messages both ways while nothing else runs */
+    CS_DEVICE_COMM_ROWS   /* messages between all ranks, large ones, beside computing */
+};
+
+/* One of several messages that go together. */
+struct cs_device_move {
+    void *data;
+    size_t bytes;
+    int peer;
+    int is_send;
 };
 
 /* Collectives and messages between devices (NCCL). Communicators are made for the device that is
@@ -54,10 +63,11 @@ struct cs_device_comm_ops {
                            struct cs_err *err);
     enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
                            struct cs_err *err);
-    /* Send and receive as many bytes at once; as two calls on one stream both ranks' sends would
-     * wait for a receive for ever. The arrays do not overlap. */
-    enum cs_status (*exchange)(void *comm, const void *mine, void *theirs, size_t bytes, int peer,
-                               void *stream, struct cs_err *err);
+    /* All at once: no order of sends and receives can wait for ever, as calls on one stream could.
+     * Those between two ranks in one direction are a FIFO. Arrays that are received do not overlap
+     * with others. */
+    enum cs_status (*move)(void *comm, const struct cs_device_move *moves, int n, void *stream,
+                           struct cs_err *err);
     /* sums of n arrays of n * count gradients; part `rank` of them to `to`, which may lie in place.
      * bf16: every partial sum is rounded to nearest */
     enum cs_status (*reduce_scatter)(void *comm, const void *from, void *to, size_t count,
@@ -72,7 +82,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 5
+#define CS_DEVICE_VERSION 6
 
 struct cs_device_properties {
     char name[128];

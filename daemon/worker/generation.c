@@ -70,12 +70,13 @@ static enum cs_status connect_peers(struct cs_generation *g, struct cs_err *err)
     return status;
 }
 
-/* Channels and replicas, in one order on all ranks. */
+/* Channels, contexts and replicas, in one order on all ranks. */
 static enum cs_status connect_devices(struct cs_generation *g, struct cs_device *device,
                                       struct cs_err *err)
 {
     if (device->mem != NULL && g->plan->n_ranks > 1)
         CS_TRY(cs_channels_new(device, g->plan, g->rank, g->comm, 0, &g->channels, err));
+    CS_TRY(cs_context_comm_new(device, g->plan, g->rank, g->comm, 0, &g->context, err));
     return cs_replicas_new(device, g->plan, g->rank, g->comm, g->deadline_ms, &g->replicas, err);
 }
 
@@ -129,6 +130,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
         .device = device,
         .comm = g->comm,
         .channels = g->channels,
+        .context = g->context,
         .replicas = g->replicas,
         .ring = ring,
         .rank = g->rank,
@@ -141,6 +143,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
 void cs_generation_abort(struct cs_generation *generation)
 {
     cs_replicas_abort(generation->replicas);
+    cs_context_comm_abort(generation->context);
     cs_channels_abort(generation->channels);
 }
 
@@ -149,6 +152,7 @@ void cs_generation_leave(struct cs_generation *generation)
     struct cs_generation *g = generation;
     cs_replicas_free(g->replicas);
     cs_trainer_free(g->trainer);
+    cs_context_comm_free(g->context);
     cs_channels_free(g->channels);
     if (g->comm != NULL)
         g->comm->table->free(g->comm);

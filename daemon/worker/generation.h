@@ -16,10 +16,11 @@ struct cs_generation {
     int rank; /* of all replicas'; -1: none, the value is empty */
     int deadline_ms;
     char *ckpt_dir;
-    struct cs_comm *comm;         /* of all members; NULL: this rank is alone */
-    struct cs_channels *channels; /* NULL: the host, or one rank */
-    struct cs_replicas *replicas; /* NULL: one */
-    struct cs_trainer *trainer;   /* parameters and programs */
+    struct cs_comm *comm;            /* of all members; NULL: this rank is alone */
+    struct cs_channels *channels;    /* NULL: the host, or one rank */
+    struct cs_context_comm *context; /* NULL: the host, or rows are not split */
+    struct cs_replicas *replicas;    /* NULL: one */
+    struct cs_trainer *trainer;      /* parameters and programs */
 };
 
 /* Documents and place. Takes the reference of msg, also on failure; cs_generation_leave either way. */

@@ -14,16 +14,18 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
 
 /* Multiprocessors that a communicator of each kind may take. Lane: enough for a tenth of NVLink,
  * which hides behind compute, and few enough not to slow that down. Bulk: what fills NVLink; at
- * least as many too, for left to itself the library takes what its rings need. */
+ * least as many too, for left to itself the library takes what its rings need. Rows: half of that,
+ * for attention of other heads runs beside them and waits for the first and the last. */
 static const struct {
     int least, most;
 } ctas[] = {
     {1,  2 }, /* lane */
     {1,  16}, /* group */
     {32, 32}, /* bulk */
+    {16, 16}, /* rows */
 };
 
-static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_BULK + 1, "one for every kind");
+static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_ROWS + 1, "one for every kind");
 
 enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
@@ -147,8 +149,8 @@ static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, voi
 }
 
 /* Grouped they are one kernel. */
-static enum cs_status exchange(void *handle, const void *mine, void *theirs, size_t bytes, int peer,
-                               void *stream, struct cs_err *err)
+static enum cs_status move(void *handle, const struct cs_device_move *moves, int n_moves,
+                           void *stream, struct cs_err *err)
 {
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
@@ -157,8 +159,13 @@ static enum cs_status exchange(void *handle, const void *mine, void *theirs, siz
     if (code != ncclSuccess)
         return fail(n, "ncclGroupStart", code, err);
     /* the group must end whatever they say, and its end says what was wrong with them */
-    (void)n->ncclSend(mine, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream);
-    (void)n->ncclRecv(theirs, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream);
+    for (int i = 0; i < n_moves; i++) {
+        const struct cs_device_move *m = &moves[i];
+        if (m->is_send)
+            (void)n->ncclSend(m->data, m->bytes, ncclInt8, m->peer, c->nccl, (cudaStream_t)stream);
+        else
+            (void)n->ncclRecv(m->data, m->bytes, ncclInt8, m->peer, c->nccl, (cudaStream_t)stream);
+    }
     return settle(n, c, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
 }
 
@@ -211,6 +218,26 @@ static void close_comm(void *handle)
     free(c);
 }
 
+/* to all others, and from them */
+static enum cs_status warm_up_all(struct comm *c, int rank, int n_ranks, char *data, size_t bytes,
+                                  cudaStream_t stream, struct cs_err *err)
+{
+    struct cs_device_move *moves =
+        (struct cs_device_move *)calloc(2 * (size_t)n_ranks, sizeof *moves);
+    int n = 0;
+    if (moves == nullptr)
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for messages");
+    for (int r = 0; r < n_ranks; r++) {
+        if (r == rank)
+            continue;
+        moves[n++] = {data + bytes * (size_t)rank, bytes, r, 1};
+        moves[n++] = {data + bytes * (size_t)r, bytes, r, 0};
+    }
+    const enum cs_status status = move(c, moves, n, stream, err);
+    free(moves);
+    return status;
+}
+
 /* What a communicator does first. */
 static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int rank, int n_ranks,
                               char *data, cudaStream_t stream, struct cs_err *err)
@@ -219,8 +246,8 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
     if (kind == CS_DEVICE_COMM_LANE)
         return rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
                          : recv(c, data, WARM_UP_BYTES, 0, stream, err);
-    if (kind == CS_DEVICE_COMM_BULK)
-        return exchange(c, data, data + part, part, 1 - rank, stream, err);
+    if (kind == CS_DEVICE_COMM_BULK || kind == CS_DEVICE_COMM_ROWS)
+        return warm_up_all(c, rank, n_ranks, data, part, stream, err);
     CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
                           stream, err));
     return all_gather(c, data + part * (size_t)rank, data, part, stream, err);
@@ -277,7 +304,7 @@ const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .open = open_comm,
     .send = send,
     .recv = recv,
-    .exchange = exchange,
+    .move = move,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,
     .check = check,

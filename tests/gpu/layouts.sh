@@ -5,8 +5,8 @@
 #   --cpu     CPU ranks, to try the script where there is no GPU
 #   BUILD     build directory with bin and lib (default: build)
 # Passes when every layout that the GPUs allow (pipelines in several orders, encoder first, replicas, replicas of
-# pipelines, a tied embedding) trains 20 steps in fp32 with the losses and gradient norms of one rank, within 1e-4;
-# when the two copies of a tied embedding on two ranks end with the same bits, also with all state in bf16; when a job
+# pipelines, a tied embedding, rows of a slot over several ranks) trains 20 steps in fp32 with the losses and gradient
+# norms of one rank, within 1e-4; when the two copies of a tied embedding on two ranks end with the same bits, also with all state in bf16; when a job
 # with replicas, killed after a checkpoint, ends with the weights of the one that was not; and when nothing is left
 # afterwards. Exit: 0 passed, 1 not, 77 no GPU.
 set -u
@@ -74,6 +74,19 @@ compare 4 "2 replicas of encoder and LLM" "$(pipe 1 1 encoder-parallel 1f1b 2)"
 compare 4 "2 replicas of encoder and LLM, zb-h1, tied" "$(pipe 1 2 encoder-first zb-h1 2)" llm=data/tied
 compare 4 "4 replicas" "$(pipe 1 1 encoder-colocated 1f1b 4)"
 compare 8 "4 replicas, tied embedding on two ranks" "$(pipe 1 2 encoder-first 1f1b 4)" llm=data/tied
+
+# rows of a slot split over ranks: by their work, and by other rules; text alone where there are two GPUs
+split() { echo "parallel = { vision = { pp = 1 }, llm = { pp = $1, cp = $2 } }, context = \"$3\", schedule = \"${4:-1f1b}\", dp = ${5:-1},"; }
+texts() { echo "parallel = { llm = { pp = 1, cp = $1 } }, context = \"$2\","; }
+make_texts
+compare 2 "text over 2 ranks" "$(texts 2 lpt)" text=yes
+compare 2 "text over 2 ranks, zigzag, slots of 2000 rows" "$(texts 2 zigzag)" text=yes seq=2000 slots=2 batch=64 llm=data/tied
+compare 3 "encoder, LLM over 2 ranks" "$(split 1 2 lpt)"
+compare 3 "text over 3 ranks" "$(texts 3 lpt)" text=yes
+compare 4 "encoder, LLM over 3 ranks, striped" "$(split 1 3 striped)" llm=data/tied
+compare 4 "text over 4 ranks" "$(texts 4 lpt)" text=yes
+compare 5 "encoder, LLM in 2 stages over 2 ranks, zb-h1" "$(split 2 2 lpt zb-h1)"
+compare 6 "2 replicas of encoder and LLM over 2 ranks" "$(split 1 2 lpt 1f1b 2)"
 
 # copies RANKS NAME PLAN [KEY=VALUE...]: both copies of the tied embedding are the same after 200 steps
 copies() {

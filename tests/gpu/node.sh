@@ -107,27 +107,44 @@ json.dump(config, open(path, "w"))
 PY
 }
 
-# write_node_job FILE RANKS KEY=VALUE...: as write_job of e2e.sh, for the node's devices
+# make_texts: data/train-text.json, the samples without their pictures
+make_texts() {
+  python3 - <<'PY'
+import json
+rows = json.load(open("data/train.json"))
+for row in rows:
+    row.pop("image", None)
+    for turn in row["conversations"]:
+        turn["value"] = turn["value"].replace("<image>\n", "").replace("<image>", "")
+json.dump(rows, open("data/train-text.json", "w"))
+PY
+}
+
+# write_node_job FILE RANKS KEY=VALUE...: as write_job of e2e.sh, for the node's devices; text=yes: make_texts, no encoder
 write_node_job() {
   local file=$1 ranks=$2 pair
   local -A v=([init]=weights [slots]=4 [seq]=576 [batch]=16 [steps]=20 [seed]=1 [checkpoint]='{}' [eval]=nil [lr]=1e-3
-    [precision]=nil [state]=nil [name]=nil [llm]=data/llm [plan]= [schedule]='cs.lr.constant {}' [warmup]=50)
+    [precision]=nil [state]=nil [name]=nil [llm]=data/llm [plan]= [schedule]='cs.lr.constant {}' [warmup]=50 [text]=no)
   shift 2
   for pair; do v[${pair%%=*}]=${pair#*=}; done
+  local encoders="encoders = { vision = {
+    from = cs.hf { dir = \"data/vision\", init = \"${v[init]}\" }, projector = cs.projector.mlp {}, token = \"<image>\" } },"
+  local of='' layout
+  layout=$(layout "$ranks")
+  [ ${v[text]} = no ] || encoders='' of=-text layout='parallel = { llm = { pp = 1 } },'
   cat >"$file" <<LUA
 local cs = require "cornstarch"
 local model = cs.mllm {
-  encoders = { vision = {
-    from = cs.hf { dir = "data/vision", init = "${v[init]}" }, projector = cs.projector.mlp {}, token = "<image>" } },
+  $encoders
   llm = cs.hf { dir = "${v[llm]}", init = "${v[init]}" },
 }:train("*")
 local function samples(set)
-  return cs.data.llava { json = "data/" .. set .. ".json", images = "data/images", template = { name = "chatml", default_system = "" } }
+  return cs.data.llava { json = "data/" .. set .. "$of.json", images = "data/images", template = { name = "chatml", default_system = "" } }
 end
 return cs.job {
   name = ${v[name]},
   plan = cs.plan {
-    model = model, cluster = $cluster, ${v[plan]:-$(layout "$ranks")}
+    model = model, cluster = $cluster, ${v[plan]:-$layout}
     seq_tokens = ${v[seq]}, slots = ${v[slots]},
   },
   data = samples "train", eval = ${v[eval]}, checkpoint = ${v[checkpoint]}, precision = ${v[precision]},

@@ -1,6 +1,8 @@
 /* A device on the host that does what was enqueued only when somebody waits for it. */
 #include "support/lazy_device.h"
 
+#include "support/lazy_comm.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,6 +259,7 @@ struct cs_device *cs_lazy_device_new(void)
     cs_tape_open(&l->tape, &l->host);
     l->mem = (struct cs_device_ops){
         .version = CS_DEVICE_VERSION,
+        .comm = &cs_lazy_comm_ops,
         .ops_f32 = &l->ops,
         .status = status,
         .alloc = alloc,

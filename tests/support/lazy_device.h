@@ -1,7 +1,8 @@
 /* A device with streams for tests of the worker where there is no GPU: its memory is the host's,
  * its operators are the CPU's, and like a GPU it does what was enqueued later: when somebody waits,
  * asks for an event or copies from memory that is not its own. Memory comes filled with NaN. It
- * captures graphs. One rank, one thread. */
+ * captures graphs. One rank, one thread; others of the process are reached as over NCCL
+ * (lazy_comm.h). */
 #ifndef CS_TESTS_SUPPORT_LAZY_DEVICE_H
 #define CS_TESTS_SUPPORT_LAZY_DEVICE_H
 

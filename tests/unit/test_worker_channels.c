@@ -59,15 +59,19 @@ static enum cs_status fake_open(const char id[CS_DEVICE_COMM_ID], int rank, int 
     return CS_OK;
 }
 
-static enum cs_status fake_exchange(void *comm, const void *data, void *theirs, size_t bytes,
-                                    int peer, void *stream, struct cs_err *err)
+static enum cs_status fake_move(void *comm, const struct cs_device_move *moves, int n, void *stream,
+                                struct cs_err *err)
 {
     struct fake *c = comm;
     (void)err;
+    assert_int_equal(n, 2);
+    assert_true(moves[0].is_send && !moves[1].is_send);
+    assert_int_equal(moves[0].peer, moves[1].peer);
+    assert_int_equal(moves[0].bytes, moves[1].bytes);
     c->n_exchanges++;
     c->stream = stream;
-    c->peer_end = peer;
-    memcpy(theirs, data, bytes); /* to see that all three arrive */
+    c->peer_end = moves[0].peer;
+    memcpy(moves[1].data, moves[0].data, moves[0].bytes); /* to see that all of it arrives */
     return CS_OK;
 }
 
@@ -104,7 +108,7 @@ static void fake_destroy(void *handle, void *what)
 
 static const struct cs_device_comm_ops fake_comm = {.new_id = fake_id,
                                                     .open = fake_open,
-                                                    .exchange = fake_exchange,
+                                                    .move = fake_move,
                                                     .check = fake_check,
                                                     .abort = fake_abort,
                                                     .close = fake_close};

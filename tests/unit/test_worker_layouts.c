@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "support/device.h"
+#include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/planned.h"
 #include "support/ranks.h"
@@ -58,6 +59,7 @@ struct job {
 struct run {
     struct job job;
     struct outcome *outcome; /* of all ranks */
+    bool is_lazy;            /* devices with streams (support/lazy_device.h) */
 };
 
 static const int single[16]; /* every stage on rank 0 */
@@ -191,8 +193,8 @@ static enum cs_status train(const struct run *r, struct cs_trainer *t, struct cs
         const struct cs_program *program;
         const struct cs_test_step *step = &r->job.step[s];
         CS_TRY(cs_trainer_step(t, &step->manifest, step->slot, NULL, &result, err));
-        allocs = s == 0 ? cs_test_device()->n_allocs : allocs;
-        CS_ASSERT(cs_test_device()->n_allocs == allocs); /* all of it is planned */
+        allocs = s == 0 ? t->config.device->n_allocs : allocs;
+        CS_ASSERT(t->config.device->n_allocs == allocs); /* all of it is planned */
         CS_TRY(cs_trainer_program(t, step->manifest.n_slots, false, &program, err));
         pthread_mutex_lock(&outcome_lock);
         if (result.has_loss) {
@@ -228,21 +230,30 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
 {
     const struct run *r = user;
     const struct cs_test_planned *made = &r->job.made;
+    struct cs_device *device = r->is_lazy ? cs_lazy_device_new() : cs_test_device();
     struct cs_comm *comm = NULL;
+    struct cs_channels *channels = NULL;
+    struct cs_context_comm *context = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
     enum cs_status status = CS_OK;
     const int n = cs_plan_world(made->plan);
     if (n > 1)
         status = cs_comm_socket_new(rank, n, fds, &comm, err);
+    if (status == CS_OK && r->is_lazy && made->plan->n_ranks > 1)
+        status = cs_channels_new(device, made->plan, rank, comm, 60000, &channels, err);
     if (status == CS_OK)
-        status = cs_replicas_new(cs_test_device(), made->plan, rank, comm, 60000, &replicas, err);
+        status = cs_context_comm_new(device, made->plan, rank, comm, 60000, &context, err);
+    if (status == CS_OK)
+        status = cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {
         .spec = made->spec,
         .graph = made->graph,
         .plan = made->plan,
-        .device = cs_test_device(),
+        .device = device,
         .comm = comm,
+        .channels = channels,
+        .context = context,
         .replicas = replicas,
         .rank = rank,
         .deadline_ms = 60000,
@@ -253,6 +264,10 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         status = train(r, t, err);
     cs_replicas_free(replicas);
     cs_trainer_free(t);
+    cs_context_comm_free(context);
+    cs_channels_free(channels);
+    if (r->is_lazy)
+        cs_lazy_device_free(device);
     if (comm != NULL)
         comm->table->free(comm);
     return status;
@@ -280,9 +295,10 @@ static void open_job(struct job *job, const struct cs_test_spec *options, const 
     }
 }
 
-static void run_job(const struct cs_test_spec *options, const int *ranks, struct outcome *out)
+static void run_job_on(bool is_lazy, const struct cs_test_spec *options, const int *ranks,
+                       struct outcome *out)
 {
-    struct run run = {.outcome = out};
+    struct run run = {.outcome = out, .is_lazy = is_lazy};
     struct job *const job = &run.job;
     memset(out, 0, sizeof *out);
     out->keeps_values = options->slots == REPLICA_SLOTS;
@@ -307,6 +323,11 @@ static void run_job(const struct cs_test_spec *options, const int *ranks, struct
     for (int s = 0; s < N_STEPS; s++)
         cs_test_step_free(&job->step[s]);
     cs_test_planned_free(&job->made);
+}
+
+static void run_job(const struct cs_test_spec *options, const int *ranks, struct outcome *out)
+{
+    run_job_on(false, options, ranks, out);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)
@@ -711,14 +732,14 @@ static void replicas_agree_under_every_mask(void **state)
 }
 
 /* Rows of a slot on several ranks: one rank, within rounding. */
-static void agrees_over_context(struct cs_test_spec options, int ranks)
+static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, int ranks)
 {
     struct cs_test_spec alone = options;
     struct outcome one, many;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.llm_pp = 1;
     alone.schedule = alone.recompute = NULL;
     run_job(&alone, single, &one);
-    run_job(&options, NULL, &many);
+    run_job_on(is_lazy, &options, NULL, &many);
     assert_int_equal(many.n_ranks, ranks);
     /* no update before it; gradients of decays move as much with the number of rows in a chunk */
     const double near = options.is_recurrent ? 5e-5 : 1e-6;
@@ -729,6 +750,11 @@ static void agrees_over_context(struct cs_test_spec options, int ranks)
     assert_replicas_near(&options, &one, &many);
     free_values(&one);
     free_values(&many);
+}
+
+static void agrees_over_context(struct cs_test_spec options, int ranks)
+{
+    agrees_over_context_on(false, options, ranks);
 }
 
 /* every rule; rows of pictures and text, empty slots, slots shorter than the ranks have blocks */
@@ -880,6 +906,44 @@ static void contexts_agree_for_experts(void **state)
                             rows[i].dp * ((rows[i].encoders > 0) + rows[i].llm * rows[i].cp));
 }
 
+/* The same where exchanges are enqueued between pieces of graphs, keys stay as they arrive, rows are
+ * padded, and messages of an encoder go to every rank over a channel of its own. */
+static void contexts_of_devices_agree_with_the_host(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute, *mask;
+        int encoders, cp, dp, llm;
+        bool is_tied, is_qwen3;
+    } rows[] = {
+        {"train:*",                "1f1b",  "none",      "causal",      -1, 2, 1, 1, false, false},
+        {"train:*",                "1f1b",  "none",      "image_bidir", 1,  2, 1, 1, false, true },
+        {"train:*",                "1f1b",  "full",      "item",        2,  3, 1, 1, true,  false},
+        {"train:*",                "zb-h1", "selective", "cornstarch",  1,  2, 1, 2, true,  false},
+        {"train:vision.projector", "1f1b",  "none",      "packed",      1,  4, 1, 1, false, true },
+        {"train:*",                "1f1b",  "none",      "image_bidir", 1,  2, 2, 1, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const struct cs_test_spec options = {.seed = 24 + (int)i,
+                                             .slots = REPLICA_SLOTS,
+                                             .n_encoders = rows[i].encoders,
+                                             .rules = rows[i].rules,
+                                             .schedule = rows[i].schedule,
+                                             .recompute = rows[i].recompute,
+                                             .mask = rows[i].mask,
+                                             .llm_cp = rows[i].cp,
+                                             .dp = rows[i].dp,
+                                             .llm_pp = rows[i].llm,
+                                             .is_tied = rows[i].is_tied,
+                                             .is_qwen3 = rows[i].is_qwen3};
+        assert_int_equal(setenv("CORNSTARCH_CONTEXT_GROUPS", i % 2 == 0 ? "2" : "1", 1), 0);
+        const int encoders = rows[i].encoders > 0 ? rows[i].encoders : 0;
+        agrees_over_context_on(true, options, rows[i].dp * (encoders + rows[i].llm * rows[i].cp));
+    }
+    unsetenv("CORNSTARCH_CONTEXT_GROUPS");
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -937,6 +1001,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_masks_and_families),
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
+        cmocka_unit_test(contexts_of_devices_agree_with_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,20 @@ static struct cs_mask_cells cells(struct args *a)
     return c;
 }
 
-static struct cs_mask_plan mask(struct args *a, const struct cs_mask_cells *c)
+static struct cs_mask_plan keys(struct args *a)
+{
+    struct cs_mask_plan k = {.n_tokens = num32(a)};
+    k.doc = ptr(a);
+    k.pos = ptr(a);
+    k.item = ptr(a);
+    k.word = ptr(a);
+    k.n_segments = num32(a);
+    k.segment = ptr(a);
+    return k;
+}
+
+static struct cs_mask_plan mask(struct args *a, const struct cs_mask_cells *c,
+                                const struct cs_mask_plan *k)
 {
     struct cs_mask_plan m = {.rule = {.kind = (enum cs_mask_kind)num(a)}};
     m.rule.window = num32(a);
@@ -312,6 +325,7 @@ static struct cs_mask_plan mask(struct args *a, const struct cs_mask_cells *c)
     m.n_segments = num32(a);
     m.segment = ptr(a);
     m.cells = num(a) >= 5000 ? NULL : c;
+    m.keys = num(a) >= 5000 ? NULL : k;
     return m;
 }
 
@@ -319,7 +333,7 @@ static void call_attention(struct args *a)
 {
     const struct cs_attention_shape s = shape(a);
     const struct cs_mask_cells c = cells(a);
-    const struct cs_mask_plan m = mask(a, &c);
+    const struct cs_mask_plan own = keys(a), m = mask(a, &c, &own);
     const void *q = ptr(a), *k = ptr(a), *v = ptr(a);
     void *o = ptr(a);
     a->ops->attention(&a->ctx, &s, &m, q, k, v, o, ptr(a));
@@ -329,7 +343,7 @@ static void call_attention_grad(struct args *a)
 {
     const struct cs_attention_shape s = shape(a);
     const struct cs_mask_cells c = cells(a);
-    const struct cs_mask_plan m = mask(a, &c);
+    const struct cs_mask_plan own = keys(a), m = mask(a, &c, &own);
     const void *q = ptr(a), *k = ptr(a), *v = ptr(a), *o = ptr(a), *lse = ptr(a), *d_o = ptr(a);
     void *dq = ptr(a), *dk = ptr(a);
     a->ops->attention_grad(&a->ctx, &s, &m, q, k, v, o, lse, d_o, dq, dk, ptr(a));

@@ -8,7 +8,6 @@
 
 struct channel {
     int peer;     /* -1: nothing flows */
-    int other;    /* the peer among all ranks, for messages to people */
     int peer_end; /* the peer's rank in comm: 0 or 1 */
     void *comm;
     void *stream; /* NULL: the caller's */
@@ -16,8 +15,7 @@ struct channel {
 
 struct cs_channels {
     struct cs_device *device;
-    int rank;                /* of all */
-    int n_ranks;             /* of the replica */
+    int rank, n_ranks;       /* of all */
     struct channel *channel; /* (n_ranks, 2) by peer: received from, sent to; last: the wide one */
     int *opened;             /* (n_opened) indices of channels, in the order of opening */
     int n_opened;
@@ -44,14 +42,14 @@ static int count(const struct cs_channels *l)
     return 2 * l->n_ranks + 1;
 }
 
-/* Rank 0 of the two makes the id and sends it over the sockets. other: the peer among all ranks. */
-static enum cs_status connect(struct cs_channels *l, struct channel *channel, int other,
+/* Rank 0 of the two makes the id and sends it over the sockets. */
+static enum cs_status connect(struct cs_channels *l, struct channel *channel,
                               enum cs_device_comm_kind kind, struct cs_comm *comm, int deadline_ms,
                               struct cs_err *err)
 {
     const bool is_first = channel->peer_end == 1;
     char id[CS_DEVICE_COMM_ID] = {0};
-    struct cs_xfer x = {.peer = other, .data = id, .bytes = sizeof id, .is_send = is_first};
+    struct cs_xfer x = {.peer = channel->peer, .data = id, .bytes = sizeof id, .is_send = is_first};
     l->opened[l->n_opened++] = (int)(channel - l->channel);
     if (is_first)
         CS_TRY(nccl_of(l)->new_id(id, err));
@@ -65,31 +63,30 @@ static int other_of(const struct cs_channels *l, const struct cs_group *group)
     return group->rank[0] == l->rank ? group->rank[1] : group->rank[0];
 }
 
-static enum cs_status open_channel(struct cs_channels *l, const struct cs_plan *plan,
-                                   const struct cs_group *group, struct cs_comm *comm,
-                                   int deadline_ms, struct cs_err *err)
+static enum cs_status open_channel(struct cs_channels *l, const struct cs_group *group,
+                                   struct cs_comm *comm, int deadline_ms, struct cs_err *err)
 {
     const bool is_send = group->of == l->rank;
-    const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
+    const int peer = other_of(l, group);
     struct channel *channel = channel_of(l, peer, is_send);
-    *channel = (struct channel){.peer = peer, .other = other, .peer_end = is_send ? 1 : 0};
+    *channel = (struct channel){.peer = peer, .peer_end = is_send ? 1 : 0};
     enum cs_status status = l->device->mem->stream_create(l->device->handle, &channel->stream, err);
     if (status == CS_OK)
-        status = connect(l, channel, other, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
+        status = connect(l, channel, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
     return status == CS_OK ? CS_OK
                            : cs_wrap(err, status, "opening the channel from rank %d to rank %d",
-                                     group->of, is_send ? other : l->rank);
+                                     group->of, is_send ? peer : l->rank);
 }
 
 static enum cs_status open_wide(struct cs_channels *l, const struct cs_plan *plan,
                                 const struct cs_group *group, struct cs_comm *comm, int deadline_ms,
                                 struct cs_err *err)
 {
-    const int embed = plan->stages[plan->embed_stage].rank;
-    const int other = other_of(l, group), peer = cs_plan_rank_in_replica(plan, other);
-    *wide_of(l) = (struct channel){.peer = peer, .other = other, .peer_end = peer == embed ? 0 : 1};
+    const int embed = plan->stages[plan->embed_stage].rank, peer = other_of(l, group);
+    *wide_of(l) = (struct channel){
+        .peer = peer, .peer_end = cs_plan_rank_in_replica(plan, peer) == embed ? 0 : 1};
     const enum cs_status status =
-        connect(l, wide_of(l), other, CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
+        connect(l, wide_of(l), CS_DEVICE_COMM_BULK, comm, deadline_ms, err);
     return status == CS_OK
                ? CS_OK
                : cs_wrap(err, status, "opening the wide channel between rank %d and rank %d",
@@ -106,7 +103,7 @@ static enum cs_status open_all(struct cs_channels *l, const struct cs_plan *plan
         if (group->kind != kind || group->n != 2 || cs_group_position(group, l->rank) < 0)
             continue;
         if (kind == CS_GROUP_CHANNEL)
-            CS_TRY(open_channel(l, plan, group, comm, deadline_ms, err));
+            CS_TRY(open_channel(l, group, comm, deadline_ms, err));
         else
             CS_TRY(open_wide(l, plan, group, comm, deadline_ms, err));
     }
@@ -118,7 +115,8 @@ enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *p
                                struct cs_err *err)
 {
     struct cs_channels *l = calloc(1, sizeof *l);
-    const size_t n = 2 * (size_t)plan->n_ranks + 1;
+    const int n_ranks = cs_plan_world(plan);
+    const size_t n = 2 * (size_t)n_ranks + 1;
     CS_ASSERT(plan->n_groups > 0);
     *out = NULL;
     if (l != NULL) {
@@ -131,11 +129,11 @@ enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *p
             free(l->opened);
         }
         free(l);
-        return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", plan->n_ranks);
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d peers", n_ranks);
     }
     l->device = device;
     l->rank = rank;
-    l->n_ranks = plan->n_ranks;
+    l->n_ranks = n_ranks;
     for (int i = 0; i < count(l); i++)
         l->channel[i].peer = -1;
     enum cs_status status = open_all(l, plan, CS_GROUP_CHANNEL, comm, deadline_ms, err);
@@ -177,27 +175,34 @@ void *cs_channels_stream(const struct cs_channels *channels, int peer, bool is_s
     return channel_of(channels, peer, is_send)->stream;
 }
 
-enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send, void *data,
-                                size_t bytes, struct cs_err *err)
+enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send,
+                                const struct cs_device_move *part, int n, struct cs_err *err)
 {
     const struct channel *channel = channel_of(channels, peer, is_send);
     if (channel->comm == NULL)
-        return cs_fail(err, CS_INTERNAL, "no channel %s rank %d of the replica",
-                       is_send ? "to" : "from", peer);
-    return is_send ? nccl_of(channels)->send(channel->comm, data, bytes, channel->peer_end,
-                                             channel->stream, err)
-                   : nccl_of(channels)->recv(channel->comm, data, bytes, channel->peer_end,
-                                             channel->stream, err);
+        return cs_fail(err, CS_INTERNAL, "no channel %s rank %d", is_send ? "to" : "from", peer);
+    struct cs_device_move *moves = calloc((size_t)n + 1, sizeof *moves);
+    if (moves == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d parts of a message", n);
+    for (int i = 0; i < n; i++)
+        moves[i] = (struct cs_device_move){part[i].data, part[i].bytes, channel->peer_end, is_send};
+    const enum cs_status status =
+        nccl_of(channels)->move(channel->comm, moves, n, channel->stream, err);
+    free(moves);
+    return status;
 }
 
-enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, const void *mine,
+enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, void *mine,
                                     void *theirs, size_t bytes, void *stream, struct cs_err *err)
 {
     const struct channel *wide = wide_of(channels);
     if (wide->comm == NULL || wide->peer != peer)
-        return cs_fail(err, CS_INTERNAL, "no wide channel to rank %d of the replica", peer);
-    return nccl_of(channels)->exchange(wide->comm, mine, theirs, bytes, wide->peer_end, stream,
-                                       err);
+        return cs_fail(err, CS_INTERNAL, "no wide channel to rank %d", peer);
+    const struct cs_device_move both[] = {
+        {mine,   bytes, wide->peer_end, 1},
+        {theirs, bytes, wide->peer_end, 0}
+    };
+    return nccl_of(channels)->move(wide->comm, both, 2, stream, err);
 }
 
 enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *err)
@@ -207,7 +212,7 @@ enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *er
         if (channels->channel[i].comm != NULL &&
             nccl_of(channels)->check(channels->channel[i].comm, &why) != CS_OK)
             return cs_fail(err, CS_PEER_GONE, "rank %d: messages with rank %d have failed: %s",
-                           channels->rank, channels->channel[i].other, why.text);
+                           channels->rank, channels->channel[i].peer, why.text);
     }
     return CS_OK;
 }

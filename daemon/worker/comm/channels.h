@@ -14,9 +14,9 @@
 struct cs_channels;
 
 /* Channels for every edge of the plan between this rank and others, both ways where a gradient
- * flows back; the wide channel where this rank has one end of a tied embedding that trains. rank: of
- * all; peers are ranks of the same replica, here and below. comm: the sockets of all ranks,
- * borrowed for the call. CS_UNSUPPORTED: no NCCL. */
+ * flows back; the wide channel where this rank has one end of a tied embedding that trains. rank and
+ * peers, here and below: of all. comm: the sockets of all ranks, borrowed for the call.
+ * CS_UNSUPPORTED: no NCCL. */
 enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *plan, int rank,
                                struct cs_comm *comm, int deadline_ms, struct cs_channels **out,
                                struct cs_err *err) CS_NODISCARD;
@@ -25,12 +25,14 @@ enum cs_status cs_channels_new(struct cs_device *device, const struct cs_plan *p
 void cs_channels_free(struct cs_channels *channels);
 
 void *cs_channels_stream(const struct cs_channels *channels, int peer, bool is_send);
-/* enqueue one message on its channel */
-enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send, void *data,
-                                size_t bytes, struct cs_err *err) CS_NODISCARD;
+/* Enqueue one message on its channel: n parts, data and bytes of each; the peer has parts of the same
+ * sizes. */
+enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_send,
+                                const struct cs_device_move *part, int n,
+                                struct cs_err *err) CS_NODISCARD;
 /* On `stream`: mine goes, and theirs comes, over the wide channel to the tied embedding's other
  * rank. */
-enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, const void *mine,
+enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, void *mine,
                                     void *theirs, size_t bytes, void *stream,
                                     struct cs_err *err) CS_NODISCARD;
 /* CS_PEER_GONE: a channel or the wide channel has failed; names its peer. Does not wait. */

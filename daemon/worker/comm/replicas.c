@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/plan/groups.h"
+#include "worker/comm/group.h"
 
 struct cs_replicas {
     struct cs_device *device;
@@ -246,23 +247,12 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
 
 /* ---- life ---- */
 
-/* Replica 0 makes the id and sends it to the others over the sockets. */
 static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)
 {
-    char id[CS_DEVICE_COMM_ID] = {0};
-    int n_xfers = 0;
-    if (r->mine == 0)
-        CS_TRY(mem_of(r)->comm->new_id(id, err));
-    for (int k = 1; k < r->n; k++)
-        if (r->mine == 0 || r->mine == k)
-            r->xfer[n_xfers++] = (struct cs_xfer){.peer = rank_of(r, r->mine == 0 ? k : 0),
-                                                  .data = id,
-                                                  .bytes = sizeof id,
-                                                  .is_send = r->mine == 0};
-    CS_TRY(exchange(r, n_xfers, err));
     CS_TRY(mem_of(r)->stream_create(r->device->handle, &r->stream, err));
     CS_TRY(mem_of(r)->event_create(r->device->handle, &r->event, err));
-    return mem_of(r)->comm->open(id, r->mine, r->n, CS_DEVICE_COMM_GROUP, &r->nccl, err);
+    return cs_comm_group_open(r->device, r->rank, r->n, r->mine, CS_DEVICE_COMM_GROUP, r->comm,
+                              r->deadline_ms, &r->nccl, err);
 }
 
 enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,

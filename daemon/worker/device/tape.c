@@ -322,11 +322,11 @@ _Static_assert(sizeof(struct cs_mask_plan) == 80, "mask plan");
 _Static_assert(sizeof(struct cs_mask_list) == 40, "lists of tiles");
 _Static_assert(sizeof(struct cs_mask_cells) == 144, "cells of a mask");
 
-enum { SHAPE = 13, MASK = 12, LISTS = 21, BEHIND = SHAPE + MASK + LISTS };
+enum { SHAPE = 13, MASK = 12, KEYS = 7, LISTS = 21, BEHIND = SHAPE + MASK + KEYS + LISTS };
 
 struct attention {
     struct cs_attention_shape shape;
-    struct cs_mask_plan mask;
+    struct cs_mask_plan mask, keys;
     struct cs_mask_cells cells;
 };
 
@@ -337,7 +337,9 @@ static void put_attention(const struct cs_ctx *ctx, enum cs_tape_call op,
                           size_t n)
 {
     static const struct cs_mask_cells none;
+    static const struct cs_mask_plan no_keys;
     const struct cs_mask_cells *c = m->cells != NULL ? m->cells : &none;
+    const struct cs_mask_plan *k = m->keys != NULL ? m->keys : &no_keys;
     const union cs_tape_word by_value[] = {
         I(s->tokens),
         I(s->heads),
@@ -362,8 +364,15 @@ static void put_attention(const struct cs_ctx *ctx, enum cs_tape_call op,
         P(m->word),
         I(m->n_segments),
         P(m->segment),
-        P(m->keys), /* lives as long as the slot's rows */
+        I(m->keys != NULL),
         I(m->cells != NULL),
+        I(k->n_tokens),
+        P(k->doc),
+        P(k->pos),
+        P(k->item),
+        P(k->word),
+        I(k->n_segments),
+        P(k->segment),
         I(c->n_q),
         I(c->n_k),
         P(c->q_row),
@@ -419,10 +428,18 @@ static void attention_of(words w, struct attention *a)
         .word = w[7].p,
         .n_segments = INT32(w[8]),
         .segment = w[9].p,
-        .keys = w[10].p,
+        .keys = w[10].i != 0 ? &a->keys : NULL,
         .cells = w[11].i != 0 ? &a->cells : NULL
     };
     w += MASK;
+    a->keys = (struct cs_mask_plan){.n_tokens = INT32(w[0]),
+                                    .doc = w[1].p,
+                                    .pos = w[2].p,
+                                    .item = w[3].p,
+                                    .word = w[4].p,
+                                    .n_segments = INT32(w[5]),
+                                    .segment = w[6].p};
+    w += KEYS;
     a->cells = (struct cs_mask_cells){.n_q = INT32(w[0]),
                                       .n_k = INT32(w[1]),
                                       .q_row = w[2].p,

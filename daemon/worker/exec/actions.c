@@ -43,7 +43,8 @@ void *cs_exec_stream_of(const struct cs_exec *exec, const struct cs_action *acti
 {
     switch (cs_exec_ops[action->op].on) {
     case CS_ON_CHANNEL:
-        return cs_channels_stream(exec->config.channels, action->peer, action->op == CS_OP_SEND);
+        return cs_channels_stream(exec->config.channels, cs_exec_rank(exec, action->peer),
+                                  action->op == CS_OP_SEND);
     case CS_ON_REPLICAS:
         return cs_replicas_stream(exec->config.replicas);
     case CS_ON_COMPUTE:

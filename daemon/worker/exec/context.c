@@ -1,5 +1,8 @@
-/* Hands transfers of a context from the compute thread to the communication thread and back. */
+/* Exchanges of a context: on a host handed from the compute thread to the communication thread and
+ * back, on a device enqueued. */
 #include "worker/exec/context.h"
+
+#include <stdlib.h>
 
 #include "core/base/clock.h"
 
@@ -8,14 +11,14 @@ static bool has_context(const struct cs_exec *exec)
     return exec->context.n > 1;
 }
 
-/* cs_context.exchange */
-static void ask(void *user, struct cs_xfer *xfer, int n)
+/* ---- hosts: the communication thread moves them ---- */
+
+static void ask(struct cs_exec *exec, int n)
 {
-    struct cs_exec *exec = user;
     struct cs_exec_exchange *x = &exec->exchange;
     const int64_t asked_ns = cs_now_ns();
     pthread_mutex_lock(&exec->lock);
-    x->xfer = xfer;
+    x->xfer = exec->context_xfer;
     x->n = n;
     x->state = CS_EXCHANGE_ASKED;
     pthread_mutex_unlock(&exec->lock);
@@ -27,15 +30,87 @@ static void ask(void *user, struct cs_xfer *xfer, int n)
     exec->context_wait_ns += cs_now_ns() - asked_ns;
 }
 
-void cs_exec_open_context(struct cs_exec *exec)
+/* cs_context.start: returns when it is complete */
+static void move_on_host(void *user, int32_t which, const struct cs_context_exchange *exchange)
 {
-    const struct cs_plan *plan = exec->config.plan;
-    exec->context =
-        (struct cs_context){.n = cs_plan_width(plan, exec->config.rank),
-                            .place = exec->config.place,
-                            .first = cs_plan_rank_of(plan, exec->config.replica, exec->config.rank),
-                            .exchange = ask,
-                            .user = exec};
+    struct cs_exec *exec = user;
+    const int first = cs_exec_own_rank(exec) - exec->config.place;
+    (void)which;
+    if (exchange->n == 0)
+        return;
+    if (exchange->n > exec->context_room) {
+        exec->context_room = 2 * exchange->n;
+        free(exec->context_xfer);
+        exec->context_xfer = calloc((size_t)exec->context_room, sizeof *exec->context_xfer);
+        CS_ASSERT(exec->context_xfer != NULL);
+    }
+    for (int i = 0; i < exchange->n; i++) {
+        const struct cs_device_move *m = &exchange->move[i];
+        exec->context_xfer[i] = (struct cs_xfer){
+            .peer = first + m->peer, .data = m->data, .bytes = m->bytes, .is_send = m->is_send};
+    }
+    ask(exec, exchange->n);
+}
+
+static void is_moved_already(void *user, int32_t which)
+{
+    (void)user;
+    (void)which;
+}
+
+/* ---- devices: enqueued; what goes wrong shows when the device is waited for ---- */
+
+static void note(struct cs_exec *exec, enum cs_status status, const struct cs_err *err)
+{
+    if (status != CS_OK && exec->config.device->error.status == CS_OK)
+        exec->config.device->error = *err;
+}
+
+static void start_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    for (int i = 0; i < x->n; i++) {
+        exec->messages_sent += x->move[i].is_send;
+        exec->bytes_sent += x->move[i].is_send ? (int64_t)x->move[i].bytes : 0;
+    }
+    note(exec, cs_context_comm_start(exec->config.context, which, x->move, x->n, &err), &err);
+}
+
+static void finish_on_device(void *user, int32_t which)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    note(exec, cs_context_comm_finish(exec->config.context, which, &err), &err);
+}
+
+/* Groups of heads: where they travel beside computing, and each is large enough to fill the links. For
+ * tests and comparisons the environment says otherwise: CORNSTARCH_CONTEXT_GROUPS is how many, of any
+ * size. */
+enum { GROUPS = 4, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
+
+enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
+{
+    const bool is_host = exec->config.device->mem == NULL;
+    const char *asked = getenv("CORNSTARCH_CONTEXT_GROUPS");
+    char *end = NULL;
+    const long groups = asked != NULL ? strtol(asked, &end, 10) : 0;
+    if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
+        return cs_fail(err, CS_INVALID,
+                       "CORNSTARCH_CONTEXT_GROUPS is \"%s\": a number from 1 to %d", asked,
+                       MOST_GROUPS);
+    exec->context = (struct cs_context){
+        .n = cs_plan_width(exec->config.plan, exec->config.rank),
+        .place = exec->config.place,
+        .groups = asked != NULL ? (int32_t)groups
+                  : is_host     ? 1
+                                : GROUPS,
+        .group_bytes = asked != NULL ? 0 : GROUP_BYTES,
+        .start = is_host ? move_on_host : start_on_device,
+        .finish = is_host ? is_moved_already : finish_on_device,
+        .user = exec,
+    };
+    return CS_OK;
 }
 
 struct cs_context *cs_exec_context(struct cs_exec *exec)

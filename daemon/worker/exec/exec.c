@@ -216,7 +216,6 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     if (e == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
     e->config = *config;
-    cs_exec_open_context(e);
     e->scratch.device = config->device;
     e->wake_fd = -1;
     pthread_mutex_init(&e->lock, NULL);
@@ -225,7 +224,7 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     e->stage = calloc(n, sizeof *e->stage);
     e->spare = calloc(n, sizeof *e->spare);
     e->n_spare = calloc(n, sizeof *e->n_spare);
-    enum cs_status status = CS_OK;
+    enum cs_status status = cs_exec_open_context(e, err);
     if (e->stage == NULL || e->spare == NULL || e->n_spare == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
     if (status == CS_OK && config->comm != NULL &&
@@ -256,6 +255,7 @@ void cs_exec_free(struct cs_exec *exec)
     cs_exec_free_graphs(exec);
     cs_exec_free_marks(exec);
     cs_context_free(&exec->context);
+    free(exec->context_xfer);
     free(exec->stage);
     free(exec->done);
     free(exec->wakes_comm);

@@ -16,6 +16,7 @@
 #include "core/trace/ring.h"
 #include "kernels/comm.h"
 #include "worker/comm/channels.h"
+#include "worker/comm/context_comm.h"
 #include "worker/comm/replicas.h"
 #include "worker/exec/graphs.h"
 #include "worker/model/stage.h"
@@ -28,14 +29,15 @@ struct cs_exec_config {
     const struct cs_plan *plan;
     const struct cs_params *params;
     struct cs_device *device;
-    struct cs_optim *optim;       /* NULL: evaluation programs only */
-    struct cs_comm *comm;         /* of all ranks; NULL: single rank */
-    struct cs_channels *channels; /* between devices with memory of their own; else NULL */
-    struct cs_replicas *replicas; /* NULL: one */
-    struct cs_ring *ring;         /* NULL: no events */
-    int rank;                     /* in the replica, as programs and plans name it */
-    int replica;                  /* whose ranks are its peers (cs_plan_rank_of) */
-    int place;                    /* among the ranks that run its program (cs_plan_place) */
+    struct cs_optim *optim;          /* NULL: evaluation programs only */
+    struct cs_comm *comm;            /* of all ranks; NULL: single rank */
+    struct cs_channels *channels;    /* between devices with memory of their own; else NULL */
+    struct cs_context_comm *context; /* between devices that share a context; else NULL */
+    struct cs_replicas *replicas;    /* NULL: one */
+    struct cs_ring *ring;            /* NULL: no events */
+    int rank;                        /* in the replica, as programs and plans name it */
+    int replica;                     /* whose ranks are its peers (cs_plan_rank_of) */
+    int place;                       /* among the ranks that run its program (cs_plan_place) */
     int deadline_ms; /* that long nothing may arrive while something is awaited; 0: for ever */
 };
 

@@ -32,8 +32,9 @@ struct entry {
 /* Up to `end` calls follow each other; then `what` is called, NULL: nobody. */
 struct piece {
     struct cs_tape_mark end;
-    void (*what)(void *user, int32_t layer);
-    int32_t layer;
+    void (*what)(void *user, int32_t number);
+    void *user;
+    int32_t number;
 };
 
 /* A piece that is to be captured; the tape it lies on is in graphs->later. */
@@ -242,10 +243,11 @@ static void make_room(struct cs_graphs *g)
 
 /* ---- writing ---- */
 
-static void cut(struct cs_graphs *g, void (*what)(void *user, int32_t layer), int32_t layer)
+static void cut(struct cs_graphs *g, void (*what)(void *user, int32_t number), void *user,
+                int32_t number)
 {
     g->piece = one_more(g->piece, g->n_pieces, &g->piece_room, sizeof *g->piece);
-    g->piece[g->n_pieces++] = (struct piece){cs_tape_mark(&g->tape), what, layer};
+    g->piece[g->n_pieces++] = (struct piece){cs_tape_mark(&g->tape), what, user, number};
 }
 
 /* Numbers of rows that no bucket covers: encoder rows that fill the LLM's, labels. */
@@ -261,20 +263,26 @@ static void at_layer(void *user, int32_t layer)
     struct cs_graphs *g = user;
     const bool ragged = is_ragged(g, layer);
     if (ragged || g->was_ragged)
-        cut(g, NULL, layer);
+        cut(g, NULL, NULL, layer);
     g->was_ragged = ragged;
 }
 
 static void before_layer(void *user, int32_t layer)
 {
     struct cs_graphs *g = user;
-    cut(g, g->inner->before, layer);
+    cut(g, g->inner->before, g->inner->user, layer);
 }
 
 static void after_layer(void *user, int32_t layer)
 {
     struct cs_graphs *g = user;
-    cut(g, g->inner->done, layer);
+    cut(g, g->inner->done, g->inner->user, layer);
+}
+
+static void call_between(void *user, void (*what)(void *whom, int32_t number), void *whom,
+                         int32_t number)
+{
+    cut(user, what, whom, number);
 }
 
 void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run)
@@ -290,6 +298,7 @@ void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run)
         .before = g->inner != NULL && g->inner->before != NULL ? before_layer : NULL,
         .done = g->inner != NULL && g->inner->done != NULL ? after_layer : NULL,
         .at = at_layer,
+        .call = call_between,
         .user = g,
     };
     run->watch = &g->watch;
@@ -453,13 +462,13 @@ void cs_graphs_close(struct cs_graphs *graphs, uint32_t action)
     const uint32_t first = g->n_questions;
     const int64_t start = cs_now_ns();
     struct cs_tape_mark from = {0, 0};
-    cut(g, NULL, 0);
+    cut(g, NULL, NULL, 0);
     for (uint32_t i = 0; i < g->n_pieces; i++) {
         const struct piece *p = &g->piece[i];
         enqueue(g, from, p->end, action);
         from = p->end;
         if (p->what != NULL)
-            p->what(g->inner->user, p->layer);
+            p->what(p->user, p->number);
     }
     for (uint32_t i = first; i < g->n_questions; i++)
         g->question[i].host_ns = cs_now_ns() - start;

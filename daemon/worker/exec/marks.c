@@ -21,6 +21,8 @@ enum cs_status cs_exec_reserve_marks(struct cs_exec *exec, uint32_t n, struct cs
     void *handle = exec->config.device->handle;
     if (exec->base == NULL)
         CS_TRY(mem_of(exec)->event_create(handle, &exec->base, err));
+    if (exec->joint == NULL)
+        CS_TRY(mem_of(exec)->event_create(handle, &exec->joint, err));
     if (n <= exec->n_marks)
         return CS_OK;
     struct cs_mark *grown = realloc(exec->mark, n * sizeof *grown);
@@ -47,6 +49,7 @@ void cs_exec_free_marks(struct cs_exec *exec)
     }
     mem_of(exec)->event_destroy(handle, exec->base);
     mem_of(exec)->event_destroy(handle, exec->reached);
+    mem_of(exec)->event_destroy(handle, exec->joint);
     free(exec->mark);
 }
 
@@ -77,6 +80,7 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
     const int64_t limit_ms = exec->config.deadline_ms;
     if (exec->config.channels != NULL)
         CS_TRY(cs_channels_check(exec->config.channels, err));
+    CS_TRY(cs_context_comm_check(exec->config.context, err));
     CS_TRY(cs_replicas_check(exec->config.replicas, err));
     if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)
         return CS_OK;

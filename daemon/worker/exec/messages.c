@@ -2,22 +2,34 @@
  * the message itself. On hosts the communication thread moves them (communicate.c). */
 #include "worker/exec/messages.h"
 
+#include "worker/exec/marks.h"
+
 #include <stdlib.h>
 
 #include "worker/slot/split.h"
 
-/* Rows of an encoder that go to the ranks of a context, or their gradients: runs by rank. NULL: all
- * of the message is one rank's. */
-static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struct cs_action *action)
+/* Rows of an encoder that go to the ranks of a context, or their gradients, on either side of the
+ * message: runs by rank. NULL: all of the message is one rank's. */
+static const struct cs_row_runs *runs_between(const struct cs_exec *exec,
+                                              const struct cs_action *action)
 {
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_edge *edge = &plan->edges[action->edge];
     const struct cs_input *input = &exec->inputs[action->slot];
     if (input->split == NULL ||
-        cs_plan_width(plan, action->peer) <= cs_plan_width(plan, exec->config.rank))
+        cs_plan_width(plan, action->peer) == cs_plan_width(plan, exec->config.rank))
         return NULL;
     return &input->split
                 ->fill[exec->config.graph->branches[plan->stages[edge->from].branch].encoder];
+}
+
+/* the same on the encoder's side: the other one has its own rows only */
+static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struct cs_action *action)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    return cs_plan_width(plan, action->peer) > cs_plan_width(plan, exec->config.rank)
+               ? runs_between(exec, action)
+               : NULL;
 }
 
 static struct cs_xfer whole(const struct cs_exec *exec, const struct cs_action *action,
@@ -83,13 +95,77 @@ void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
         cs_boundary_give(exec->boundary, action->edge, action->slot, action->is_grad);
 }
 
+/* ---- devices with streams ---- */
+
+/* The runs of a rank, one part each: at their places among all rows, or one behind the other. */
+static enum cs_status move_runs(struct cs_exec *exec, const struct cs_action *action,
+                                const struct cs_message *m, const struct cs_row_runs *runs,
+                                int place, bool is_packed, int peer, struct cs_err *err)
+{
+    const int32_t first = runs->first[place], n = runs->first[place + 1] - first;
+    const size_t row =
+        (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
+    char *at = m->data;
+    struct cs_device_move *part = calloc((size_t)n + 1, sizeof *part);
+    if (part == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n);
+    for (int32_t i = 0; i < n; i++) {
+        const struct cs_row_run *r = &runs->run[first + i];
+        part[i].data = is_packed ? at : (char *)m->data + (size_t)r->row * row;
+        part[i].bytes = (size_t)r->n * row;
+        at += part[i].bytes;
+    }
+    const enum cs_status status =
+        cs_channels_move(exec->config.channels, peer, action->op == CS_OP_SEND, part, n, err);
+    free(part);
+    return status;
+}
+
+/* Between an encoder and all ranks of a context: each on its own channel, beside the action's. */
+static enum cs_status move_to_all(struct cs_exec *exec, const struct cs_action *action,
+                                  const struct cs_message *m, const struct cs_row_runs *runs,
+                                  struct cs_err *err)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_device *d = exec->config.device;
+    const struct cs_mark *mark = &exec->mark[action->id];
+    const int first = cs_plan_rank_of(plan, exec->config.replica, action->peer);
+    for (int r = 0; r < cs_plan_width(plan, action->peer); r++) {
+        if (runs->rows[r] == 0)
+            continue;
+        void *stream =
+            cs_channels_stream(exec->config.channels, first + r, action->op == CS_OP_SEND);
+        if (stream != mark->stream)
+            CS_TRY(d->mem->stream_wait(d->handle, stream, mark->begin, err));
+        CS_TRY(move_runs(exec, action, m, runs, r, false, first + r, err));
+        if (stream == mark->stream)
+            continue;
+        CS_TRY(d->mem->event_record(d->handle, exec->joint, stream, err));
+        CS_TRY(d->mem->stream_wait(d->handle, mark->stream, exec->joint, err));
+    }
+    return CS_OK;
+}
+
+static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
+                           const struct cs_message *m, struct cs_err *err)
+{
+    const struct cs_row_runs *runs = runs_between(exec, action);
+    const int peer = cs_exec_rank(exec, action->peer);
+    const struct cs_device_move whole_of = {.data = m->data, .bytes = m->bytes};
+    if (runs == NULL)
+        return cs_channels_move(exec->config.channels, peer, action->op == CS_OP_SEND, &whole_of, 1,
+                                err);
+    return runs_of(exec, action) != NULL
+               ? move_to_all(exec, action, m, runs, err)
+               : move_runs(exec, action, m, runs, exec->config.place, true, peer, err);
+}
+
 enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_action *action,
                                        struct cs_err *err)
 {
     const struct cs_message m = cs_exec_open_message(exec, action);
     if (m.bytes > 0)
-        CS_TRY(cs_channels_move(exec->config.channels, action->peer, action->op == CS_OP_SEND,
-                                m.data, m.bytes, err));
+        CS_TRY(move(exec, action, &m, err));
     cs_exec_close_message(exec, action);
     return CS_OK;
 }

@@ -9,7 +9,7 @@
 #include "worker/exec/exec.h"
 #include "worker/exec/graphs.h"
 #include "worker/memory/plan.h"
-#include "worker/model/context.h"
+#include "worker/model/exchange.h"
 
 /* What the compute thread asks of the communication thread between two of its actions: the transfers
  * of a context, which are no messages of the program. */
@@ -57,7 +57,9 @@ struct cs_exec {
 
     struct cs_context context;        /* n below 2: rows of a slot are not split */
     struct cs_exec_exchange exchange; /* under lock, where the context is more than this rank */
-    int64_t context_wait_ns;          /* compute thread */
+    struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
+    int context_room;
+    int64_t context_wait_ns; /* compute thread */
 
     /* between the threads */
     pthread_mutex_t lock;
@@ -67,10 +69,11 @@ struct cs_exec {
     int wake_fd;           /* eventfd: the compute thread did something; -1: single rank */
     pthread_mutex_t ring_lock;
 
-    /* devices with streams: events of every action, and two of the step */
+    /* devices with streams: events of every action, and two of the step; joint: of a message over
+     * several channels */
     struct cs_mark *mark;
     uint32_t n_marks;
-    void *base, *reached;
+    void *base, *reached, *joint;
     struct cs_graphs *graphs; /* of compute actions; NULL: none */
 };
 

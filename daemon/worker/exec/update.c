@@ -22,8 +22,8 @@ enum cs_status cs_exec_tied_device(struct cs_exec *exec, const struct cs_action 
     if (!cs_optim_tied_begin(exec->config.optim, &x))
         return CS_OK;
     if (x.peer >= 0)
-        CS_TRY(cs_channels_exchange(exec->config.channels, x.peer, x.mine, x.theirs, x.bytes,
-                                    d->stream, err));
+        CS_TRY(cs_channels_exchange(exec->config.channels, cs_exec_rank(exec, x.peer), x.mine,
+                                    x.theirs, x.bytes, d->stream, err));
     cs_optim_tied_end(exec->config.optim, &x);
     return CS_OK;
 }

@@ -99,6 +99,31 @@ static void apply_gate(struct cs_run *run, const struct cs_layer_model *l, int64
     run->ops->gated(run->ctx, CS_ACT_SIGMOID, rows, q, kept->gate, kept->o, q, mixed);
 }
 
+static void attend(struct cs_run *run, const struct cs_layer_model *l, const struct cs_heads *h,
+                   const struct cs_kept *kept)
+{
+    if (cs_context_splits(run, l)) {
+        cs_context_attention(run, l, h, kept->o, kept->lse);
+        return;
+    }
+    const struct cs_mask_plan *mask = cs_mask_of(run, l);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &h->shape, mask);
+    run->ops->attention(&ctx, &h->shape, mask, h->q, h->k, h->v, kept->o, kept->lse);
+}
+
+static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct cs_heads *h,
+                       const struct cs_kept *kept, void *d_o, const struct cs_head_grads *d)
+{
+    if (cs_context_splits(run, l)) {
+        cs_context_attention_grad(run, l, h, kept->o, kept->lse, d_o, d);
+        return;
+    }
+    const struct cs_mask_plan *mask = cs_mask_of(run, l);
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &h->shape, mask);
+    run->ops->attention_grad(&ctx, &h->shape, mask, h->q, h->k, h->v, kept->o, kept->lse, d_o, d->q,
+                             d->k, d->v);
+}
+
 static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
@@ -112,11 +137,8 @@ static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, in
     }
     project(run, l, rows, h, kept);
     cs_heads_turn(run, l, rows, kept->qkv);
-    struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
-    cs_context_gather(run, l, &heads);
-    const struct cs_mask_plan *mask = cs_mask_of(run, l);
-    struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
-    run->ops->attention(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o, kept->lse);
+    const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
+    attend(run, l, &heads, kept);
     if (is_gated)
         apply_gate(run, l, rows, kept, kept->mixed);
     if (y != NULL)
@@ -162,16 +184,9 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
     void *dproduct = cs_run_hold(run, rows * product);
     void *dqkv = is_gated ? cs_run_take(run, rows * d.made) : dproduct;
     output_bwd(run, l, rows, dy, d_o, dproduct, kept);
-    struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
-    const int64_t own_stride = heads.shape.kv_stride;
+    const struct cs_heads heads = cs_heads_of(run, l, rows, kept->qkv);
     const struct cs_head_grads grads = cs_head_grads(run, l, rows, dqkv);
-    cs_context_gather(run, l, &heads);
-    const struct cs_head_grads all = cs_context_grads(run, l, &grads);
-    const struct cs_mask_plan *mask = cs_mask_of(run, l);
-    struct cs_ctx ctx = cs_run_attention_ctx(run, &heads.shape, mask);
-    run->ops->attention_grad(&ctx, &heads.shape, mask, heads.q, heads.k, heads.v, kept->o,
-                             kept->lse, d_o, all.q, all.k, all.v);
-    cs_context_reduce(run, l, rows, &all, &grads, own_stride);
+    attend_bwd(run, l, &heads, kept, d_o, &grads);
     cs_heads_bwd(run, l, rows, kept->qkv, &heads, &grads, dqkv);
     if (is_gated) {
         copy_part(run, l, rows, 0, dproduct, dqkv, d.made, true);

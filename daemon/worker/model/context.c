@@ -1,218 +1,245 @@
-/* Gathers keys and values of a slot's rows over the ranks of a context, and brings their gradients
- * back. */
+/* Gathers keys and values of a slot's rows over the ranks of a context, group of heads by group, and
+ * brings their gradients back. */
 #include "worker/model/context.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "worker/model/exchange.h"
+#include "worker/slot/row_keys.h"
 
-#include "worker/slot/split.h"
+/* ---- a call ---- */
 
-void cs_context_free(struct cs_context *context)
-{
-    if (context == NULL)
-        return;
-    free(context->xfer);
-    context->xfer = NULL;
-    context->room = 0;
-}
-
-static const struct cs_input_split *split_of(const struct cs_run *run)
-{
-    return run->input->split;
-}
-
-/* columns of keys and values of a row */
-static int64_t both(const struct cs_layer_model *l)
-{
-    return 2 * cs_head_dims(l).kv;
-}
-
-/* ---- transfers of a call ---- */
-
+/* Attention of one layer: rows of keys are the own ones, then those that come; rows of gradients
+ * besides, behind them, what comes back. */
 struct call {
-    struct cs_context *context;
-    int n;
+    struct cs_run *run;
+    const struct cs_heads *heads;
+    const struct cs_row_needs *need;
+    const struct cs_mask_plan *mask;
+    struct cs_ctx ctx;
+    struct cs_attention_shape shape; /* of a group */
+    int32_t groups;
+    int64_t kv;             /* columns of keys of a group, as many as of its values */
+    char *keys, *go, *back; /* (groups, rows, 2 kv): keys and values, those that go, gradients */
+    void *sorted;  /* (n, 2 kv) keys of a group in the order of the slot; NULL: as they came */
+    int32_t first; /* exchange of the first group */
 };
 
-static void add(struct call *c, int place, float *data, int64_t elements, bool is_send)
+/* How many groups: the most that divide the heads and are worth it, by what all ranks know. */
+static int32_t groups_of(const struct cs_run *run, const struct cs_attention_shape *s)
 {
-    struct cs_context *x = c->context;
-    if (elements == 0)
+    const struct cs_context *c = run->context;
+    const int64_t columns = (int64_t)2 * s->kv_heads * s->head_dim;
+    const int64_t bytes = run->input->n_tokens * columns * (int64_t)run->ops->act_bytes;
+    int32_t groups = c != NULL ? c->groups : 1;
+    while (groups > 1 && (s->kv_heads % groups != 0 || bytes / groups < c->group_bytes))
+        groups--;
+    return groups > 1 ? groups : 1;
+}
+
+static char *take_rows(const struct call *c, int64_t rows)
+{
+    return cs_run_take(c->run, rows * 2 * c->kv * c->groups);
+}
+
+/* row `row` of a group, of `rows` that each group has */
+static char *row_at(const struct call *c, char *base, int32_t group, int64_t rows, int64_t row)
+{
+    return cs_run_at(c->run, base, (group * rows + row) * 2 * c->kv);
+}
+
+static int64_t bytes_of(const struct call *c, int64_t rows)
+{
+    return rows * 2 * c->kv * (int64_t)c->run->ops->act_bytes;
+}
+
+static struct call begin(struct cs_run *run, const struct cs_layer_model *l,
+                         const struct cs_heads *heads)
+{
+    const struct cs_row_needs *need = &run->input->split->need[cs_mask_index(run, l)];
+    struct call c = {.run = run,
+                     .heads = heads,
+                     .need = need,
+                     .mask = cs_mask_of(run, l),
+                     .shape = heads->shape};
+    c.groups = groups_of(run, &heads->shape);
+    c.shape.heads /= c.groups;
+    c.shape.kv_heads /= c.groups;
+    c.kv = (int64_t)c.shape.kv_heads * c.shape.head_dim;
+    c.shape.kv_stride = (int32_t)(2 * c.kv);
+    c.shape.k_tokens = need->at.n;
+    c.keys = take_rows(&c, need->at.n);
+    c.go = take_rows(&c, need->at.n_go);
+    if (need->at.order != NULL)
+        c.sorted = cs_run_take(run, need->at.n * 2 * c.kv);
+    return c;
+}
+
+/* where a group begins: columns of queries (and of what lies like them), of keys; rows of lse */
+static void *q_of(const struct call *c, void *q, int32_t group)
+{
+    return cs_run_at(c->run, q, (int64_t)group * c->shape.heads * c->shape.head_dim);
+}
+
+static void *k_of(const struct call *c, void *k, int32_t group)
+{
+    return cs_run_at(c->run, k, group * c->kv);
+}
+
+static float *lse_of(const struct call *c, float *lse, int32_t group)
+{
+    return lse != NULL ? lse + (int64_t)group * c->shape.heads * c->shape.tokens : NULL;
+}
+
+static struct cs_attention_shape shape_of(const struct call *c, int32_t group)
+{
+    struct cs_attention_shape s = c->shape;
+    s.sink = s.sink != NULL ? s.sink + (int64_t)group * s.heads : NULL;
+    s.dsink = s.dsink != NULL ? s.dsink + (int64_t)group * s.heads : NULL;
+    return s;
+}
+
+/* ---- keys and values ---- */
+
+/* The own keys and values of a group to where attention reads them, and those that go. */
+static void lay_out(const struct call *c, int32_t group)
+{
+    const struct cs_row_keys *k = &c->need->at;
+    const int64_t width = 2 * c->kv, stride = c->heads->shape.kv_stride;
+    const struct cs_run *run = c->run;
+    char *own = row_at(c, c->keys, group, k->n, 0);
+    run->ops->copy_heads(run->ctx, k->own, 1, c->kv, k_of(c, c->heads->k, group), stride, 0, own,
+                         width, 0);
+    run->ops->copy_heads(run->ctx, k->own, 1, c->kv, k_of(c, c->heads->v, group), stride, 0,
+                         cs_run_at(run, own, c->kv), width, 0);
+    run->ops->gather_rows(run->ctx, k->n_go, width, k->go, own,
+                          row_at(c, c->go, group, k->n_go, 0));
+}
+
+/* what goes to, and comes from, every other rank: its part behind those of the ranks before it */
+static void start_exchange(const struct call *c, char *go, const struct cs_row_runs *goes,
+                           char *come, const struct cs_row_runs *comes)
+{
+    const struct cs_exchange e = cs_exchange_new(c->run);
+    for (int r = 0; r < c->run->context->n; r++) {
+        const int64_t sent = bytes_of(c, goes->rows[r]), received = bytes_of(c, comes->rows[r]);
+        cs_exchange_add(&e, r, go, sent, true);
+        cs_exchange_add(&e, r, come, received, false);
+        go += sent;
+        come += received;
+    }
+    cs_exchange_start(&e);
+}
+
+/* one of those that were started group by group, from c->first on */
+static void finish_exchange(const struct call *c, int32_t group)
+{
+    const struct cs_exchange e = {c->run, c->first + group};
+    if (c->run->context != NULL)
+        cs_exchange_finish(&e);
+}
+
+static void gather(struct call *c)
+{
+    const struct cs_row_keys *k = &c->need->at;
+    for (int32_t g = 0; g < c->groups; g++)
+        lay_out(c, g);
+    if (c->run->context == NULL)
         return;
-    if (c->n == x->room) {
-        x->room = x->room > 0 ? 2 * x->room : 64;
-        x->xfer = realloc(x->xfer, (size_t)x->room * sizeof *x->xfer);
-        CS_ASSERT(x->xfer != NULL);
-    }
-    x->xfer[c->n++] = (struct cs_xfer){.peer = x->first + place,
-                                       .data = data,
-                                       .bytes = (size_t)elements * sizeof *data,
-                                       .is_send = is_send};
+    c->first = c->run->context->n_exchanges;
+    for (int32_t g = 0; g < c->groups; g++)
+        start_exchange(c, row_at(c, c->go, g, k->n_go, 0), &c->need->go,
+                       row_at(c, c->keys, g, k->n, k->own), &c->need->come);
 }
 
-/* the runs of a rank's rows in an array of all */
-static void add_runs(struct call *c, const struct cs_row_runs *runs, int place, float *all,
-                     int64_t width, bool is_send)
+/* keys of a group once they are here, values behind them */
+static void *await_keys(const struct call *c, int32_t group)
 {
-    for (int32_t i = runs->first[place]; i < runs->first[place + 1]; i++)
-        add(c, place, all + runs->run[i].row * width, runs->run[i].n * width, is_send);
+    const struct cs_row_keys *k = &c->need->at;
+    char *keys = row_at(c, c->keys, group, k->n, 0);
+    finish_exchange(c, group);
+    if (c->sorted == NULL)
+        return keys;
+    c->run->ops->gather_rows(c->run->ctx, k->n, 2 * c->kv, k->order, keys, c->sorted);
+    return c->sorted;
 }
 
-static void move(const struct call *c)
+bool cs_context_splits(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    if (c->n > 0)
-        c->context->exchange(c->context->user, c->context->xfer, c->n);
+    return l->encoder < 0 && run->input->split != NULL;
 }
 
-/* k-th of the others in turn, so that not everybody begins with the first */
-static int other(const struct cs_context *x, int k)
+void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,
+                          const struct cs_heads *heads, void *o, float *lse)
 {
-    return (x->place + k) % x->n;
-}
-
-/* ---- the operators ---- */
-
-static const struct cs_row_needs *needs_of(const struct cs_run *run, const struct cs_layer_model *l)
-{
-    return &split_of(run)->need[cs_mask_index(run, l)];
-}
-
-/* x (rows of here, columns kv), `stride` apart, at their places among all rows */
-static void spread(struct cs_run *run, int64_t kv, const void *x, int32_t stride, float *all,
-                   int64_t width)
-{
-    const struct cs_input_split *s = split_of(run);
-    int32_t at = 0;
-    for (int32_t i = s->tokens.first[s->place]; i < s->tokens.first[s->place + 1]; i++) {
-        const struct cs_row_run *r = &s->tokens.run[i];
-        run->ops->copy_heads(run->ctx, r->n, 1, kv, (const float *)x + (int64_t)at * stride, stride,
-                             0, all + r->row * width, width, 0);
-        at += r->n;
+    struct call c = begin(run, l, heads);
+    c.ctx = cs_run_attention_ctx(run, &c.shape, c.mask);
+    gather(&c);
+    for (int32_t g = 0; g < c.groups; g++) {
+        const struct cs_attention_shape shape = shape_of(&c, g);
+        void *k = await_keys(&c, g);
+        run->ops->attention(&c.ctx, &shape, c.mask, q_of(&c, heads->q, g), k,
+                            cs_run_at(run, k, c.kv), q_of(&c, o, g), lse_of(&c, lse, g));
     }
 }
 
-static void gather(struct cs_run *run, const struct cs_layer_model *l, float *all)
+/* ---- gradients ---- */
+
+/* Rows of gradients of a group as keys lie: what attention made of sorted keys goes back there. */
+static void *grads_of(const struct call *c, int32_t group, void *sorted)
 {
-    const struct cs_row_needs *need = needs_of(run, l);
-    const int64_t width = both(l);
-    struct call call = {.context = run->context};
-    for (int k = 1; k < split_of(run)->ranks; k++) {
-        const int with = other(run->context, k);
-        add_runs(&call, &need->go, with, all, width, true);
-        add_runs(&call, &need->come, with, all, width, false);
-    }
-    move(&call);
+    const struct cs_row_keys *k = &c->need->at;
+    return sorted != NULL ? sorted : row_at(c, c->back, group, k->n + k->n_go, 0);
 }
 
-void cs_context_gather(struct cs_run *run, const struct cs_layer_model *l, struct cs_heads *heads)
+static void send_back(const struct call *c, int32_t group, const void *sorted)
 {
-    const int64_t kv = cs_head_dims(l).kv, width = both(l);
-    if (l->encoder >= 0 || split_of(run) == NULL)
-        return;
-    struct cs_attention_shape *shape = &heads->shape;
-    float *all = cs_run_take(run, (int64_t)run->input->n_tokens * width);
-    if (run->context != NULL) {
-        if (!needs_of(run, l)->are_all) /* what nobody sees must be a number */
-            memset(all, 0, (size_t)(run->input->n_tokens * width) * sizeof *all);
-        spread(run, kv, heads->k, shape->kv_stride, all, width);
-        spread(run, kv, heads->v, shape->kv_stride, all + kv, width);
-        gather(run, l, all);
-    }
-    heads->k = all;
-    heads->v = all + kv;
-    shape->kv_stride = (int32_t)width;
-    shape->k_tokens = run->input->n_tokens;
+    const struct cs_row_keys *k = &c->need->at;
+    const int64_t rows = k->n + k->n_go;
+    char *grads = row_at(c, c->back, group, rows, 0);
+    if (sorted != NULL)
+        c->run->ops->gather_rows(c->run->ctx, k->n, 2 * c->kv, k->place, sorted, grads);
+    if (c->run->context != NULL)
+        start_exchange(c, row_at(c, c->back, group, rows, k->own), &c->need->come,
+                       row_at(c, c->back, group, rows, k->n), &c->need->go);
 }
 
-struct cs_head_grads cs_context_grads(struct cs_run *run, const struct cs_layer_model *l,
-                                      const struct cs_head_grads *own)
+/* In the order of ranks: the own part of every row, and what others have given to it. */
+static void sum_up(const struct call *c, int32_t group, const struct cs_head_grads *grads,
+                   void *sums)
 {
-    if (l->encoder >= 0 || split_of(run) == NULL)
-        return *own;
-    float *all = cs_run_take(run, (int64_t)run->input->n_tokens * both(l));
-    return (struct cs_head_grads){own->q, all, all + cs_head_dims(l).kv};
+    const struct cs_row_keys *k = &c->need->at;
+    const int64_t width = 2 * c->kv, stride = c->heads->shape.kv_stride;
+    const struct cs_run *run = c->run;
+    finish_exchange(c, group);
+    run->ops->mix_rows(run->ctx, k->own, width, k->back.start, k->back.index, k->back.weight,
+                       row_at(c, c->back, group, k->n + k->n_go, 0), 0, sums);
+    run->ops->copy_heads(run->ctx, k->own, 1, c->kv, sums, width, 0, k_of(c, grads->k, group),
+                         stride, 0);
+    run->ops->copy_heads(run->ctx, k->own, 1, c->kv, cs_run_at(run, sums, c->kv), width, 0,
+                         k_of(c, grads->v, group), stride, 0);
 }
 
-/* What the own queries give to rows of others goes, what theirs give to the own rows comes: rank r's
- * behind that of those before it. */
-static void send_back(struct cs_run *run, const struct cs_layer_model *l, float *all, float *theirs)
+void cs_context_attention_grad(struct cs_run *run, const struct cs_layer_model *l,
+                               const struct cs_heads *heads, void *o, float *lse, void *d_o,
+                               const struct cs_head_grads *grads)
 {
-    const struct cs_input_split *s = split_of(run);
-    const struct cs_row_needs *need = needs_of(run, l);
-    const int64_t width = both(l);
-    struct call call = {.context = run->context};
-    for (int r = 0; r < s->ranks; r++) {
-        add_runs(&call, &need->come, r, all, width, true);
-        add(&call, r, theirs, need->go.rows[r] * width, false);
-        theirs += need->go.rows[r] * width;
+    struct call c = begin(run, l, heads);
+    const int64_t group_width = 2 * c.kv;
+    void *sorted = c.sorted != NULL ? cs_run_take(run, c.need->at.n * group_width) : NULL;
+    void *sums = cs_run_take(run, c.need->at.own * group_width);
+    c.back = take_rows(&c, c.need->at.n + c.need->at.n_go);
+    c.ctx = cs_run_attention_ctx(run, &c.shape, c.mask);
+    gather(&c);
+    const int32_t first_back = run->context != NULL ? run->context->n_exchanges : 0;
+    for (int32_t g = 0; g < c.groups; g++) {
+        const struct cs_attention_shape shape = shape_of(&c, g);
+        void *k = await_keys(&c, g), *dk = grads_of(&c, g, sorted);
+        run->ops->attention_grad(&c.ctx, &shape, c.mask, q_of(&c, heads->q, g), k,
+                                 cs_run_at(run, k, c.kv), q_of(&c, o, g), lse_of(&c, lse, g),
+                                 q_of(&c, d_o, g), q_of(&c, grads->q, g), dk,
+                                 cs_run_at(run, dk, c.kv));
+        send_back(&c, g, sorted);
     }
-    move(&call);
-}
-
-/* Adds rows from[0 .. n), both kinds of columns of each, to the rows of here from `at` on. */
-static void add_to_rows(const struct cs_head_grads *own, int64_t own_stride, int64_t kv, int32_t at,
-                        const float *from, int32_t n)
-{
-    for (int32_t i = 0; i < n; i++, from += 2 * kv) {
-        float *k = (float *)own->k + (at + i) * own_stride;
-        float *v = (float *)own->v + (at + i) * own_stride;
-        for (int64_t j = 0; j < kv; j++) {
-            k[j] += from[j];
-            v[j] += from[kv + j];
-        }
-    }
-}
-
-/* where a row of here is among the own ones */
-static int32_t place_of(const struct cs_input_split *s, int32_t row)
-{
-    int32_t low = 0, high = s->n;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (s->row[middle] < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* In the order of ranks, whoever adds. packed: the rows of the runs one behind the other, else they
- * lie among all. */
-static void add_all(const struct cs_input_split *s, const struct cs_row_runs *runs, int32_t rank,
-                    const float *from, bool is_packed, const struct cs_head_grads *own,
-                    int64_t own_stride, int64_t kv)
-{
-    for (int32_t i = runs->first[rank]; i < runs->first[rank + 1]; i++) {
-        const struct cs_row_run *r = &runs->run[i];
-        add_to_rows(own, own_stride, kv, place_of(s, r->row),
-                    is_packed ? from : from + r->row * 2 * kv, r->n);
-        from += is_packed ? r->n * 2 * kv : 0;
-    }
-}
-
-void cs_context_reduce(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                       const struct cs_head_grads *all, const struct cs_head_grads *own,
-                       int64_t own_stride)
-{
-    const struct cs_input_split *s = split_of(run);
-    const int64_t kv = cs_head_dims(l).kv, width = both(l);
-    if (l->encoder >= 0 || s == NULL)
-        return;
-    float *theirs = cs_run_take(run, (s->ranks - 1) * rows * width);
-    if (run->context == NULL)
-        return;
-    const struct cs_row_needs *need = needs_of(run, l);
-    send_back(run, l, all->k, theirs);
-    for (int32_t i = 0; i < s->n; i++) {
-        memset((float *)own->k + i * own_stride, 0, (size_t)kv * sizeof(float));
-        memset((float *)own->v + i * own_stride, 0, (size_t)kv * sizeof(float));
-    }
-    for (int32_t r = 0; r < s->ranks; r++) {
-        if (r == s->place)
-            add_all(s, &s->tokens, r, all->k, false, own, own_stride, kv);
-        else
-            add_all(s, &need->go, r, theirs, true, own, own_stride, kv);
-        theirs += need->go.rows[r] * width;
-    }
+    c.first = first_back;
+    for (int32_t g = 0; g < c.groups; g++)
+        sum_up(&c, g, grads, sums);
 }

@@ -20,6 +20,11 @@ const struct cs_mask_plan *cs_delta_mask(const struct cs_run *run)
     return t != NULL ? &t->mask : &run->input->at.mask[0];
 }
 
+static void add_floats(const struct cs_exchange *e, int place, float *data, int64_t n, bool is_send)
+{
+    cs_exchange_add(e, place, data, n * (int64_t)sizeof *data, is_send);
+}
+
 /* ---- the convolution ---- */
 
 /* Rows of one rank that another one has in its halo: their first among the former's, and among the
@@ -44,15 +49,14 @@ static void exchange_halos(struct cs_run *run, int64_t columns, float *own, floa
 {
     const struct cs_split_stretch *t = stretch_of(run);
     const int place = run->input->split->place;
-    struct cs_exchange e = {.context = run->context};
+    const struct cs_exchange e = cs_exchange_new(run);
     for (int r = 0; r < run->input->split->ranks; r++) {
         const struct overlap in = overlap_of(t, r, place), out = overlap_of(t, place, r);
         if (r < place)
-            cs_exchange_add(&e, r, halo + in.halo * columns, in.n * columns, is_back);
+            add_floats(&e, r, halo + in.halo * columns, in.n * columns, is_back);
         if (r <= place || out.n == 0)
             continue;
-        cs_exchange_add(&e, r, is_back ? theirs : own + out.own * columns, out.n * columns,
-                        !is_back);
+        add_floats(&e, r, is_back ? theirs : own + out.own * columns, out.n * columns, !is_back);
         theirs += is_back ? out.n * columns : 0;
     }
     cs_exchange_move(&e);
@@ -159,24 +163,24 @@ static void make_own(struct meeting *m, const struct cs_delta_in *in, const void
  * before. */
 static void meet(struct meeting *m)
 {
-    struct cs_exchange e = {.context = m->run->context};
+    const struct cs_exchange e = cs_exchange_new(m->run);
     const bool came = m->t->from<m->place, goes_on = m->t->to> m->place;
     const bool is_through = came && goes_on && m->t->mask.n_segments == 1;
     for (int r = m->t->from; r < m->place; r++) {
-        cs_exchange_add(&e, r, m->part[r].add, m->state, false);
-        cs_exchange_add(&e, r, m->part[r].map, has_map_before(m, r) ? m->map : 0, false);
+        add_floats(&e, r, m->part[r].add, m->state, false);
+        add_floats(&e, r, m->part[r].map, has_map_before(m, r) ? m->map : 0, false);
         if (!m->is_back)
             continue;
-        cs_exchange_add(&e, r, m->own_grad.add, m->state, true);
-        cs_exchange_add(&e, r, m->own_grad.map, is_through ? m->map : 0, true);
+        add_floats(&e, r, m->own_grad.add, m->state, true);
+        add_floats(&e, r, m->own_grad.map, is_through ? m->map : 0, true);
     }
     for (int r = m->place + 1; r <= m->t->to; r++) {
-        cs_exchange_add(&e, r, m->own_state.add, m->state, true);
-        cs_exchange_add(&e, r, m->own_state.map, is_through ? m->map : 0, true);
+        add_floats(&e, r, m->own_state.add, m->state, true);
+        add_floats(&e, r, m->own_state.map, is_through ? m->map : 0, true);
         if (!m->is_back)
             continue;
-        cs_exchange_add(&e, r, m->part[r].add, m->state, false);
-        cs_exchange_add(&e, r, m->part[r].map, has_map_behind(m, r) ? m->map : 0, false);
+        add_floats(&e, r, m->part[r].add, m->state, false);
+        add_floats(&e, r, m->part[r].map, has_map_behind(m, r) ? m->map : 0, false);
     }
     cs_exchange_move(&e);
 }

@@ -152,14 +152,14 @@ static void add_loads(struct cs_run *run, const struct cs_layer_model *l, int32_
     const struct cs_input_split *s = run->input->split;
     const int32_t n = l->arch->experts.n;
     int32_t *theirs = ints(run->scratch, (int64_t)s->ranks * n);
-    struct cs_exchange e = {.context = run->context};
     if (run->context == NULL)
         return;
+    const struct cs_exchange e = cs_exchange_new(run);
     for (int r = 0; r < s->ranks; r++) {
         if (r == s->place || cs_layer_rows_on(l, run->input, r) == 0)
             continue;
-        cs_exchange_add(&e, r, load, n, true);
-        cs_exchange_add(&e, r, theirs + r * n, n, false);
+        cs_exchange_add(&e, r, load, n * (int64_t)sizeof *load, true);
+        cs_exchange_add(&e, r, theirs + r * n, n * (int64_t)sizeof *load, false);
     }
     cs_exchange_move(&e);
     for (int r = 0; r < s->ranks; r++)

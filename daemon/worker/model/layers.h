@@ -34,6 +34,9 @@ struct cs_watch {
     void (*at)(void *user, int32_t layer);     /* its calls follow, forward or backward */
     void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
     void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
+    /* Calls are written down and run later: what is to be asked there, of whom, and with which
+     * number; NULL: at once. */
+    void (*call)(void *user, void (*what)(void *whom, int32_t number), void *whom, int32_t number);
     void *user;
 };
 

@@ -48,6 +48,11 @@ struct move {
     bool is_back;
 };
 
+static int64_t bytes_of(const struct move *m, const struct piece *p)
+{
+    return p->n * m->width * (int64_t)sizeof(float);
+}
+
 static void copy_own(const struct move *m, const struct piece *p)
 {
     float *dealt = m->dealt + p->dealt * m->width, *in_order = m->in_order + p->in_order * m->width;
@@ -65,11 +70,11 @@ static void add_pieces(struct move *m, int rank, int stretch)
         if (rank == stretch)
             copy_own(m, &p);
         else if (rank == s->place)
-            cs_exchange_add(&m->exchange, stretch, m->dealt + p.dealt * m->width, p.n * m->width,
+            cs_exchange_add(&m->exchange, stretch, m->dealt + p.dealt * m->width, bytes_of(m, &p),
                             !m->is_back);
         else
-            cs_exchange_add(&m->exchange, rank, m->in_order + p.in_order * m->width, p.n * m->width,
-                            m->is_back);
+            cs_exchange_add(&m->exchange, rank, m->in_order + p.in_order * m->width,
+                            bytes_of(m, &p), m->is_back);
     }
 }
 
@@ -78,6 +83,7 @@ static void move(struct move *m)
     const struct cs_input_split *s = m->run->input->split;
     if (m->run->context == NULL)
         return;
+    m->exchange = cs_exchange_new(m->run);
     add_pieces(m, s->place, s->place);
     for (int k = 1; k < s->ranks; k++) {
         const int with = (s->place + k) % s->ranks;
@@ -95,21 +101,13 @@ static float *floats(const void *x)
 
 void cs_stretch_rows(struct cs_run *run, int64_t width, const void *from, void *to)
 {
-    struct move m = {.run = run,
-                     .exchange = {.context = run->context},
-                     .dealt = floats(from),
-                     .in_order = to,
-                     .width = width};
+    struct move m = {.run = run, .dealt = floats(from), .in_order = to, .width = width};
     move(&m);
 }
 
 void cs_stretch_rows_back(struct cs_run *run, int64_t width, const void *from, void *to)
 {
-    struct move m = {.run = run,
-                     .exchange = {.context = run->context},
-                     .dealt = to,
-                     .in_order = floats(from),
-                     .width = width,
-                     .is_back = true};
+    struct move m = {
+        .run = run, .dealt = to, .in_order = floats(from), .width = width, .is_back = true};
     move(&m);
 }

@@ -64,18 +64,19 @@ static int32_t *new_rows(size_t room)
     return row;
 }
 
-/* Tiles of a document each have keys and queries in common; else keys are cut plainly. */
+/* Tiles of a document each have keys and queries in common; else keys are cut plainly, those of a
+ * context where another rank's begin. */
 static void make_rows(struct cs_input_mask *m, const struct cs_mask_plan *mask, bool restart)
 {
-    const size_t room = (size_t)cs_mask_tile_room(mask);
+    const struct cs_mask_plan *keys = mask->keys != NULL ? mask->keys : mask;
     free_rows(m);
-    m->q_row = m->k_row = new_rows(room);
+    m->q_row = m->k_row = new_rows((size_t)cs_mask_tile_room(mask));
     if (restart) {
         m->cells.n_q = m->cells.n_k = cs_mask_tile_rows(mask, true, m->q_row);
     } else {
-        m->k_row = new_rows(room);
+        m->k_row = new_rows((size_t)cs_mask_tile_room(keys));
         m->cells.n_q = cs_mask_tile_rows_chosen(mask, m->q_row);
-        m->cells.n_k = cs_mask_tile_rows(mask, false, m->k_row);
+        m->cells.n_k = cs_mask_tile_rows(keys, mask->keys != NULL, m->k_row);
     }
     m->room = cs_mask_bitmap_room(mask, m->q_row, m->cells.n_q, m->cells.n_k);
 }

@@ -4,6 +4,8 @@
 
 #include "worker/slot/slot.h"
 
+enum { CS_INPUT_ROWS_ADDED = 63 }; /* at most */
+
 /* rows of the LLM with what is added to them */
 int32_t cs_input_bucket(const struct cs_input *input);
 /* fill embed_ids and the masks up to llm_rows */

@@ -10,6 +10,7 @@
 #include "store/safetensors.h"
 #include "worker/slot/masks.h"
 #include "worker/slot/pad.h"
+#include "worker/slot/row_keys.h"
 #include "worker/slot/split.h"
 
 enum { MAX_HALF = 512 }; /* of a head */
@@ -188,6 +189,8 @@ static void put_masks(struct cs_input *in, struct cs_slot_block *b, const struct
         in->at.mask[m] = *same != NULL ? **same : put_mask(b, &in->mask[m], rows->most);
         in->at.mask[m].rule = in->mask[m].rule;
         *same = &in->at.mask[m];
+        if (in->mask[m].keys != NULL)
+            cs_row_keys_put(in, m, b);
         if (has_lists(in, m))
             cs_input_masks_put(&in->lists[m], &in->mask[m], rows->encoder >= 0, b);
     }
@@ -387,9 +390,10 @@ enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
     struct cs_slot_block b = walk_of(input);
     const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
     input->llm_rows = is_padded ? cs_input_bucket(input) : cs_split_rows(input);
+    cs_input_pad(input);
+    cs_row_keys_make(input);
     if (b.is_host)
         return CS_OK;
-    cs_input_pad(input);
     place_all(input, &b);
     input->bytes = b.used;
     /* slots differ in size: room for the largest comes with the first ones */

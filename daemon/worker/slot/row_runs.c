@@ -86,13 +86,11 @@ void cs_row_needs_make(struct cs_input *in, const int32_t *owner)
         if (in->tables->mask[m].encoder >= 0)
             continue;
         struct runs_maker come = begin_runs(in, most), go = begin_runs(in, most);
-        int32_t n_here = in->split->tokens.rows[c->place];
         cs_context_needs(&in->mask[m], owner, c->ranks, need);
         for (int32_t r = 0; r < c->ranks; r++) {
             add_needed(&come, in, owner, need, r, c->place);
             add_needed(&go, in, owner, need, c->place, r);
-            n_here += come.rows[r];
         }
-        *out = (struct cs_row_needs){runs_of(&come), runs_of(&go), n_here == in->n_tokens};
+        *out = (struct cs_row_needs){.come = runs_of(&come), .go = runs_of(&go)};
     }
 }

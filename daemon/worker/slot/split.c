@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/plan/context.h"
+#include "worker/slot/pad.h"
+#include "worker/slot/row_keys.h"
 #include "worker/slot/row_runs.h"
 #include "worker/slot/stretch.h"
 #include "worker/slot/tokens.h"
@@ -46,22 +48,18 @@ static void *pick(struct cs_input *in, const void *from, size_t size)
     return out;
 }
 
-/* Queries are the own rows, keys those of the slot. */
+/* Queries are the own rows; keys come once these are padded (row_keys.h). */
 static void split_masks(struct cs_input *in)
 {
     static const int32_t no_segment = 0;
-    struct cs_mask_plan *keys = cs_scratch_take(&in->memory, sizeof *keys), own;
-    for (int32_t m = 0; m < in->tables->n_masks; m++)
-        if (in->tables->mask[m].encoder < 0)
-            *keys = in->mask[m]; /* they differ in their rule only */
-    own = (struct cs_mask_plan){
+    const struct cs_mask_plan *keys = &in->split->all;
+    const struct cs_mask_plan own = {
         .n_tokens = in->split->n,
         .doc = pick(in, keys->doc, sizeof *keys->doc),
         .pos = pick(in, keys->pos, sizeof *keys->pos),
         .item = pick(in, keys->item, sizeof *keys->item),
         .word = pick(in, keys->word, sizeof *keys->word),
         .segment = &no_segment,
-        .keys = keys,
     };
     cs_input_set_masks(in, &own);
 }
@@ -120,6 +118,9 @@ static void take_split(struct cs_input *in, const int32_t *owner, struct cs_cont
                                  .place = in->tables->context.place,
                                  .owner = owner,
                                  .load = load};
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        if (in->tables->mask[m].encoder < 0)
+            s->all = in->mask[m]; /* they differ in their rule only */
     s->tokens = cs_row_runs_make(in, owner, NULL, in->n_tokens);
     for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
         s->fill[e] = cs_row_runs_make(in, owner, in->fill[e], in->n_fills[e]);
@@ -151,6 +152,35 @@ enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *
     return CS_OK;
 }
 
+/* All other rows of the slot come, and as many as there may be added to the own ones on a device; all
+ * own ones go to everybody. */
+static void need_most(struct cs_input *in)
+{
+    const struct cs_input_split *s = in->split;
+    const int32_t other = s->place == 0 ? 1 : 0;
+    struct cs_row_run *all = cs_scratch_take(&in->memory, sizeof *all),
+                      *own = cs_scratch_take(&in->memory, (size_t)s->ranks * sizeof *own);
+    int32_t *come_first = ints(in, s->ranks + 1), *come = ints(in, s->ranks),
+            *go_first = ints(in, s->ranks + 1), *go = ints(in, s->ranks);
+    const int32_t added = s->n < CS_INPUT_ROWS_ADDED ? s->n : CS_INPUT_ROWS_ADDED;
+    const int32_t begin = s->n - (cs_row_keys_are_sorted(in) ? 0 : added);
+    *all = (struct cs_row_run){begin, in->n_tokens - begin};
+    come_first[0] = go_first[0] = 0;
+    for (int32_t r = 0; r < s->ranks; r++) {
+        own[r] = (struct cs_row_run){0, s->n};
+        come_first[r + 1] = r >= other;
+        come[r] = r == other ? all->n : 0;
+        go[r] = r != s->place ? s->n : 0;
+        go_first[r + 1] = go_first[r] + (r != s->place);
+    }
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        in->split->need[m] = (struct cs_row_needs){
+            .come = {all, come_first, come},
+              .go = {own, go_first,   go  }
+        };
+    cs_row_keys_make(in);
+}
+
 /* Its rows are all alike: the first ones stand for those that are here. */
 void cs_input_split_fullest(struct cs_input *input)
 {
@@ -164,10 +194,8 @@ void cs_input_split_fullest(struct cs_input *input)
     s->n = most;
     s->row = row;
     input->embed_ids = pick(input, input->slot.ids, sizeof *input->slot.ids);
-    for (int32_t m = 0; m < input->tables->n_masks; m++)
-        if (input->tables->mask[m].encoder < 0)
-            input->mask[m] = *input->mask[m].keys;
     split_masks(input);
+    need_most(input);
     for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
         input->n_fills[e] = input->n_fills[e] < most ? input->n_fills[e] : most;
     if ((input->needs & CS_INPUT_LABELS) == 0)
@@ -193,8 +221,6 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, in
     *c = (struct cs_input_context){.ranks = ranks, .place = place, .how = CS_BALANCE_LPT};
     if (ranks < 2)
         return CS_OK;
-    if (tables->device != NULL && tables->device->mem != NULL)
-        return cs_fail(err, CS_UNSUPPORTED, "context parallelism runs on CPU ranks only");
     if (how != NULL && !cs_balance_how_from_name(how, &c->how))
         return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", how);
     c->most = cs_context_most(tables->budget->seq_tokens, ranks);

@@ -21,11 +21,25 @@ struct cs_row_runs {
     const int32_t *first, *rows;
 };
 
+/* Keys as they lie on this rank (row_keys.h): its own rows, padded, then those that come, by rank. */
+struct cs_row_keys {
+    int32_t own, n,
+        n_go; /* own rows; with those that come; that go, once for each that needs them */
+    struct cs_mask_plan plan; /* (n) segments: the own rows, and those of every other rank */
+    const int32_t *go;        /* (n_go) of the own rows, by the rank that they go to */
+    /* Of every own row its gradient: sums over the gradients of keys (n) and, behind them, what comes
+     * back for those that went (n_go). */
+    struct cs_row_mix back;
+    /* (n) hosts, where keys are sorted once they are here: which is the i-th, where the i-th goes; NULL:
+     * they stay as they lie */
+    const int32_t *order, *place;
+};
+
 /* Under one mask: keys and values that come to the queries that are here, by the rank that has them, and
  * those from here that others need, by who. What no query sees stays where it is. */
 struct cs_row_needs {
     struct cs_row_runs come, go;
-    bool are_all; /* with the own ones these are all rows of the slot */
+    struct cs_row_keys keys, at; /* arrays of the host; what operators read */
 };
 
 /* Recurrent layers pass a state from row to row: they have rows of their own, as many on every rank,
@@ -49,6 +63,7 @@ struct cs_input_split {
     struct cs_row_needs need[CS_SLOT_MASKS];  /* by tables->mask, those of the LLM */
     struct cs_split_stretch stretch;          /* begin NULL: no layer is recurrent */
     struct cs_context_load *load;             /* (ranks) */
+    struct cs_mask_plan all;                  /* rows of the slot, for their masks' keys */
     /* labels of the whole slot, evaluation */
     int32_t n_labels;
     const int32_t *label_rows;

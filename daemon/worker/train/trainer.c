@@ -80,6 +80,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .optim = t->optim,
         .comm = world > 1 ? c->comm : NULL,
         .channels = c->channels,
+        .context = c->context,
         .replicas = c->replicas,
         .ring = c->ring,
         .rank = rank,

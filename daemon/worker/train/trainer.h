@@ -10,13 +10,14 @@ struct cs_trainer_config {
     const struct cs_spec *spec;
     const struct cs_graph *graph; /* graph, plan, spec: borrowed, outlive the trainer */
     const struct cs_plan *plan;
-    struct cs_device *device;     /* borrowed */
-    struct cs_comm *comm;         /* of all ranks, borrowed; NULL when there is one */
-    struct cs_channels *channels; /* borrowed; NULL: the device is the host, or one rank */
-    struct cs_replicas *replicas; /* borrowed; NULL: one */
-    struct cs_ring *ring;         /* borrowed; NULL: no events */
-    int rank;                     /* of all replicas' ranks */
-    int deadline_ms;              /* see struct cs_exec_config */
+    struct cs_device *device;        /* borrowed */
+    struct cs_comm *comm;            /* of all ranks, borrowed; NULL when there is one */
+    struct cs_channels *channels;    /* borrowed; NULL: the device is the host, or one rank */
+    struct cs_context_comm *context; /* borrowed; NULL: the host, or rows are not split */
+    struct cs_replicas *replicas;    /* borrowed; NULL: one */
+    struct cs_ring *ring;            /* borrowed; NULL: no events */
+    int rank;                        /* of all replicas' ranks */
+    int deadline_ms;                 /* see struct cs_exec_config */
 };
 
 struct cs_trainer {

@@ -35,11 +35,6 @@ static enum cs_status check_llm(const struct cs_graph *graph, const struct cs_de
                                 const struct cs_placing *placing, struct cs_err *err)
 {
     const char *llm = graph->branches[graph->llm].name;
-    if (cs_device_element_bytes(device) != 4)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.cp = %d: context parallelism runs on CPU ranks only yet, "
-                       "not on a %s; set cp = 1, or plan for cs.cluster { device = \"cpu\" }",
-                       llm, placing->cp, device->name);
     if (graph->n_encoders > 0 && !placing->placement->has_own_ranks)
         return cs_fail(err, CS_PLAN,
                        "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, "

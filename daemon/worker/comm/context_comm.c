@@ -1,0 +1,119 @@
+/* Exchanges of a context: a stream that follows the device's, and events that the device's follows. */
+#include "worker/comm/context_comm.h"
+
+#include <stdlib.h>
+
+#include "core/plan/groups.h"
+#include "worker/comm/group.h"
+
+struct cs_context_comm {
+    struct cs_device *device;
+    int rank; /* of all, for messages to people */
+    void *nccl, *stream;
+    void *ready;  /* event: what the device's stream had when an exchange was asked for */
+    void **moved; /* (n_moved) events: an exchange is complete */
+    int n_moved;
+};
+
+static const struct cs_device_ops *mem_of(const struct cs_context_comm *c)
+{
+    return c->device->mem;
+}
+
+enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan, int rank,
+                                   struct cs_comm *comm, int deadline_ms,
+                                   struct cs_context_comm **out, struct cs_err *err)
+{
+    *out = NULL;
+    const int32_t at = device->mem != NULL ? cs_plan_group(plan, CS_GROUP_CP, -1, rank) : -1;
+    if (at < 0)
+        return CS_OK;
+    const struct cs_group *group = &plan->group[at];
+    struct cs_context_comm *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the ranks of a context");
+    c->device = device;
+    c->rank = rank;
+    enum cs_status status = mem_of(c)->stream_create(device->handle, &c->stream, err);
+    if (status == CS_OK)
+        status = mem_of(c)->event_create(device->handle, &c->ready, err);
+    if (status == CS_OK)
+        status = cs_comm_group_open(device, group->rank, group->n, cs_group_position(group, rank),
+                                    CS_DEVICE_COMM_ROWS, comm, deadline_ms, &c->nccl, err);
+    if (status != CS_OK) {
+        cs_context_comm_free(c);
+        return cs_wrap(err, status, "connecting rank %d with its context", rank);
+    }
+    *out = c;
+    return CS_OK;
+}
+
+void cs_context_comm_free(struct cs_context_comm *context)
+{
+    struct cs_context_comm *c = context;
+    if (c == NULL)
+        return;
+    if (cs_context_comm_check(c, NULL) != CS_OK) /* a peer is gone: nobody is waited for */
+        cs_context_comm_abort(c);
+    if (c->nccl != NULL)
+        mem_of(c)->comm->close(c->nccl);
+    for (int i = 0; i < c->n_moved; i++)
+        mem_of(c)->event_destroy(c->device->handle, c->moved[i]);
+    if (c->ready != NULL)
+        mem_of(c)->event_destroy(c->device->handle, c->ready);
+    if (c->stream != NULL)
+        mem_of(c)->stream_destroy(c->device->handle, c->stream);
+    free(c->moved);
+    free(c);
+}
+
+static enum cs_status make_events(struct cs_context_comm *c, int n, struct cs_err *err)
+{
+    if (n <= c->n_moved)
+        return CS_OK;
+    void **grown = realloc(c->moved, (size_t)n * sizeof *grown);
+    if (grown == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d exchanges", n);
+    c->moved = grown;
+    for (; c->n_moved < n; c->n_moved++)
+        CS_TRY(mem_of(c)->event_create(c->device->handle, &c->moved[c->n_moved], err));
+    return CS_OK;
+}
+
+enum cs_status cs_context_comm_start(struct cs_context_comm *context, int which,
+                                     const struct cs_device_move *moves, int n, struct cs_err *err)
+{
+    struct cs_context_comm *c = context;
+    void *handle = c->device->handle;
+    CS_TRY(make_events(c, which + 1, err));
+    CS_TRY(mem_of(c)->event_record(handle, c->ready, c->device->stream, err));
+    CS_TRY(mem_of(c)->stream_wait(handle, c->stream, c->ready, err));
+    if (n > 0)
+        CS_TRY(mem_of(c)->comm->move(c->nccl, moves, n, c->stream, err));
+    return mem_of(c)->event_record(handle, c->moved[which], c->stream, err);
+}
+
+enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
+                                      struct cs_err *err)
+{
+    return mem_of(context)->stream_wait(context->device->handle, context->device->stream,
+                                        context->moved[which], err);
+}
+
+enum cs_status cs_context_comm_check(struct cs_context_comm *context, struct cs_err *err)
+{
+    struct cs_err why = {0};
+    if (context == NULL || context->nccl == NULL ||
+        mem_of(context)->comm->check(context->nccl, &why) == CS_OK)
+        return CS_OK;
+    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its context have failed: %s",
+                   context->rank, why.text);
+}
+
+void cs_context_comm_abort(struct cs_context_comm *context)
+{
+    if (context == NULL || context->nccl == NULL)
+        return;
+    mem_of(context)->comm->abort(context->nccl);
+    context->nccl = NULL;
+}

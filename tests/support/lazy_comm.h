@@ -1,0 +1,10 @@
+/* Communicators between lazy devices (lazy_device.h), whose ranks are threads of one process: what is
+ * enqueued has run when the host goes on. Messages that do not fit each other end the test. */
+#ifndef CS_TESTS_SUPPORT_LAZY_COMM_H
+#define CS_TESTS_SUPPORT_LAZY_COMM_H
+
+#include "kernels/device.h"
+
+extern const struct cs_device_comm_ops cs_lazy_comm_ops;
+
+#endif
