@@ -38,6 +38,29 @@ PY
 [ "$(awk 'NR > 1 { print $1 }' last.txt | sort -nu | tr '\n' ' ')" = "9 10 11 " ] || fail "last steps: $(cat last.txt)"
 [ "$("$C" metrics "$id" --limit 5 --lines | wc -l)" = 5 ] || fail "a limit of 5 rows"
 
+# --- what a step's time was made of: parts of a rank's time, busy shares as the bubbles have them, work as the tokens
+python3 - "$jobs/$id/journal" <<'PY' || fail "parts of a step"
+import json, math, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+rows = [r for r in rows if r["type"] == "runner.step" and r["kind"] == "train"]
+assert len(rows) == 12
+for r in rows:
+    ms, parts = r["makespan_ns"] / 1e6, r["parts"]
+    assert all(v >= 0 for v in parts.values()) and parts["forward"] > 0 and parts["backward"] > 0, parts
+    assert math.isclose(sum(parts.values()), ms, rel_tol=0.02), (parts, ms)
+    assert sorted(r["modules"]) == ["llm", "vision"]
+    for stage, bubble in zip(("vision", "llm"), r["stage_bubble"]):
+        assert math.isclose(r["modules"][stage]["busy"], 1 - bubble, abs_tol=1e-6)
+    # both modules run on one rank each: the whole is the mean of the two
+    assert math.isclose(r["mfu"], sum(m["mfu"] for m in r["modules"].values()) / 2, rel_tol=1e-9)
+    assert 0 < r["mfu"] < 1 and 1 << 20 < r["mem_bytes"] < 1 << 36, r
+# a step of twice the tokens has twice the work of the blocks: work over tokens is nearly the same in all steps
+work = [r["modules"]["llm"]["mfu"] * r["makespan_ns"] / r["tokens"] for r in rows]
+assert max(work) / min(work) < 1.1, work
+PY
+"$C" metrics "$id" --columns step_ms/forward,mfu/llm,memory_gib --csv --last 1 | sed -n 2p |
+  grep -Eq '^[0-9.]+,[0-9.e-]+,[0-9.]+$' || fail "members as columns"
+
 # --- what cannot be is refused
 expect_rc 1 "$C" metrics "$id" --columns step,speed
 expect_text 'no column "speed"'

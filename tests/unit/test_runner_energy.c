@@ -64,6 +64,8 @@ static void rows_get_what_the_ranks_gpus_used(void **state)
     assert_int_equal(cs_energy_take(&r), 0);   /* the counter has not moved yet */
     cards("count 3\n0 energy 1201\n1 energy 5030\n");
     assert_int_equal(cs_energy_take(&r), 1);
+    cards("count 3\n0 mem_used 5000\n1 mem_used 7000\n2 mem_used 9000\n");
+    assert_int_equal(cs_energy_mem_bytes(&r), 7000);
     cs_energy_end(&r);
 }
 

@@ -61,6 +61,7 @@ struct cs_child {
 struct cs_step_report {
     bool is_announced, is_eval;
     int64_t step, flags, samples, tokens, trained_tokens, slots;
+    int64_t rows[1 + CS_MAX_ENCODERS]; /* of the LLM, of each encoder, in all slots */
     json_t *cursor;
     int n_ranks; /* that have reported */
     bool has_loss, has_norm, is_norm_unequal, is_skipped;
@@ -170,7 +171,8 @@ struct cs_runner {
     struct cs_listener *control; /* NULL: none */
     bool is_control_lost;        /* its file is gone and cannot be made; told once */
     struct cs_subscriber *subscribers;
-    struct cs_energy *energy; /* NULL: not on GPUs, or not begun */
+    struct cs_energy *energy;       /* NULL: not on GPUs, or not begun */
+    int64_t mem_bytes, mem_read_ns; /* of the rank that holds most, when that was read; 0 not yet */
 };
 
 #endif

@@ -50,6 +50,21 @@ int64_t cs_energy_take(struct cs_runner *r)
     return is_known ? sum_mj : -1;
 }
 
+int64_t cs_energy_mem_bytes(struct cs_runner *r)
+{
+    struct cs_energy *energy = r->energy;
+    int64_t most = 0;
+    cs_gpus_sample(energy->gpus);
+    for (int32_t i = 0; i < energy->n; i++) {
+        const int32_t index = r->generation.device[i].index;
+        const struct cs_gpu *gpu = index >= 0 && index < cs_gpus_count(energy->gpus)
+                                       ? cs_gpus_at(energy->gpus, index)
+                                       : NULL;
+        most = gpu && gpu->mem_used_bytes > most ? gpu->mem_used_bytes : most;
+    }
+    return most;
+}
+
 void cs_energy_end(struct cs_runner *r)
 {
     if (!r->energy)

@@ -10,6 +10,7 @@
 #include "runner/steps/by_source.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
+#include "runner/steps/parts.h"
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
 #include "runner/steps/watch.h"
@@ -108,8 +109,11 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     if (report->context != NULL)
         cs_msg_set(msg, "context", json_incref(report->context));
     set_energy(r, msg);
-    if (spans->n_spans)
+    cs_memory_set(r, msg);
+    if (spans->n_spans) {
         set_spans(msg, spans);
+        cs_parts_set(r, report, spans, msg);
+    }
     cs_run_emit(r, msg, true);
 }
 

@@ -47,8 +47,10 @@ enum cs_status cs_step_report_announce(struct cs_runner *r, const json_t *msg,
     const json_t *rows = cs_msg_arr(msg, "rows");
     report->slots =
         cs_msg_int(msg, "slots", rows ? (int64_t)json_array_size(rows) : r->generation.plan->slots);
-    for (size_t i = 0; i < json_array_size(rows); i++) /* the first of a slot: LLM rows */
-        report->tokens += json_integer_value(json_array_get(json_array_get(rows, i), 0));
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        for (size_t k = 0; k < CS_ARRAY_LEN(report->rows); k++)
+            report->rows[k] += json_integer_value(json_array_get(json_array_get(rows, i), k));
+    report->tokens = report->rows[0];
     report->cursor = json_deep_copy(cs_msg_obj(msg, "cursor"));
     report->sources = json_deep_copy(cs_msg_arr(msg, "sources"));
     if (out != NULL)
