@@ -46,8 +46,9 @@ void cs_cmd_number(char out[32], const json_t *job, const char *key, double scal
 /* the exit code of a command that waited for the job: as it says, else that of its state */
 int cs_cmd_job_exit(const json_t *job);
 void cs_cmd_mean_bubble(char out[32], const json_t *job);
-/* cmd_jobs.c: the newest `limit` jobs as a table, or as a document with --json */
-enum cs_status cs_cmd_list_jobs(struct cs_cmd *cmd, int64_t limit, struct cs_err *err) CS_NODISCARD;
+/* job_list.c: jobs as a table, or as a document with --json; the reference is taken */
+enum cs_status cs_cmd_print_jobs(struct cs_cmd *cmd, json_t *reply,
+                                 struct cs_err *err) CS_NODISCARD;
 
 struct cs_cmd_exporting {
     const char *dtype;

@@ -128,6 +128,11 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
 #define ARGS_stop       .usage = "[options] ID", .max_args = 1
 #define ARGS_checkpoint .usage = "[options] ID", .max_args = 1
 
+#define ALIASES_pause      NULL
+#define ALIASES_resume     "continue"
+#define ALIASES_stop       "kill cancel"
+#define ALIASES_checkpoint "save"
+
 #define X(id, letter, message, least_role, question, text)                                         \
     const struct cs_command cs_command_##id = {                                                    \
         .name = #id,                                                                               \
@@ -135,6 +140,7 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
         .role = least_role,                                                                        \
         .confirm = question,                                                                       \
         .help = text,                                                                              \
+        .aliases = ALIASES_##id,                                                                   \
         .run = id##_job,                                                                           \
         .min_args = 1,                                                                             \
         ARGS_##id,                                                                                 \
