@@ -178,6 +178,8 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     enum cs_status status =
         cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
     if (status == CS_OK)
+        status = cs_lua_param_check(lua->state.L, err);
+    if (status == CS_OK)
         take_result(lua, out);
     cs_buf_free(&name);
     cs_buf_free(&expression);

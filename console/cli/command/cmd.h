@@ -28,8 +28,10 @@ void cs_cmd_print(const struct cs_buf *text);
 int cs_cmd_width(void);
 
 /* A script's document; kind must be a job when is_job, else a plan is fine too. */
+/* set: of --set, NULL: none */
 enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,
-                           struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
+                           const struct cs_texts *set, struct cs_script_result *out,
+                           struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
                                 struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
 /* here.c: what cs.cluster "here" is on the node of the daemon, so that preview and run agree */

@@ -65,7 +65,7 @@ static enum cs_status add_script(struct cs_cmd *cmd, const char *script, json_t 
     struct cs_script_result result;
     struct cs_here here;
     CS_TRY(cs_cmd_here(cmd, &here, err));
-    CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, NULL, &result, err));
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set(request, "spec", json_incref(result.document));
     if (result.ranks > 0)
