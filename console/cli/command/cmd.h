@@ -56,7 +56,7 @@ struct cs_cmd_exporting {
     const char *dtype;
     json_t **rows; /* NULL, or it is verified: what was compared, a new list */
 };
-/* cmd_export.c: write the model of a checkpoint of a job directory; ckpt NULL: the newest */
+/* export_dir.c: write the model of a checkpoint of a job directory; ckpt NULL: the newest */
 enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
                                  const struct cs_cmd_exporting *how, struct cs_buf *report,
                                  struct cs_err *err) CS_NODISCARD;
