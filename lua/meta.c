@@ -21,10 +21,11 @@ static const struct cs_lua_method methods[] = {
     {"cs.plan", "explain", "", "string", "why it was cut as it is"},
     {"cs.plan", "simulate", "args: table?", "table", "a step: step_ms, bubble, stages, ranks with memory over time, critical_path; args: schedule, slots, stragglers, jitter, seed, copies, share_links"},
     {"cs.plan", "hash", "", "string", "SHA-256 of the plan"},
-    {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why"},
+    {"cs.sweep", "plans", "", "table[]", "one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why, of a search runs: whether jobs run it, and why_not_run"},
     {"cs.sweep", "blind", "", "table?", "the row that a frozen-blind planner would choose; of a search"},
     {"cs.sweep", "planners", "", "table[]", "what every planner chooses: planner, plan (its row), why_not; of a search"},
     {"cs.sweep", "explain", "", "table?", "why the first plan, and what binds: { cut = {...}, binds = {...} }; of a search"},
+    {"cs.sweep", "plan", "n?: integer", "cs.plan", "plan n as a cs.plan for a job, absent: the fastest that jobs run; of a search"},
     {"cs.sweep", "json", "", "table", "the whole document that plan --json prints"},
     {"cs.job", "spec", "", "table", "the job document as a table"},
 };

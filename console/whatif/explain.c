@@ -196,6 +196,42 @@ static void losses_text(const json_t *plans, struct cs_buf *out)
     }
 }
 
+/* numbers of the plans for which jobs say this; NULL: those that they run */
+static int numbers_text(const json_t *plans, const char *why, struct cs_buf *out)
+{
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(plans); i++) {
+        const char *own =
+            json_string_value(json_object_get(json_array_get(plans, i), "why_not_run"));
+        const bool is_one = why && own ? strcmp(why, own) == 0 : !why && !own;
+        if (is_one)
+            cs_buf_addf(out, "%s%zu", n++ > 0 ? ", " : "", i + 1);
+    }
+    return n;
+}
+
+/* Of a search: which of its plans jobs run, and what they do not run yet, each reason once. */
+static void runs_text(const json_t *plans, struct cs_buf *out)
+{
+    if (json_object_get(json_array_get(plans, 0), "runs") == NULL)
+        return;
+    cs_buf_adds(out, "run by jobs: ");
+    if (numbers_text(plans, NULL, out) == 0)
+        cs_buf_adds(out, "none");
+    cs_buf_adds(out, "\n");
+    for (size_t i = 0; i < json_array_size(plans); i++) {
+        const char *why = text_of(json_array_get(plans, i), "why_not_run");
+        bool is_said = why[0] == '\0';
+        for (size_t k = 0; k < i && !is_said; k++)
+            is_said = strcmp(why, text_of(json_array_get(plans, k), "why_not_run")) == 0;
+        if (is_said)
+            continue;
+        cs_buf_adds(out, "not yet run: ");
+        numbers_text(plans, why, out);
+        cs_buf_addf(out, ": %s\n", why);
+    }
+}
+
 static void add_plans(struct cs_table *table, const json_t *document, bool is_sampled)
 {
     const json_t *plans = json_object_get(document, "plans");
@@ -245,6 +281,7 @@ void cs_sweep_text(const json_t *document, bool explains, bool compares, int wid
     cs_table_render(table, width, true, out);
     cs_table_free(table);
     cs_buf_addf(out, "\n1: %s\n", text_of(json_array_get(plans, 0), "why"));
+    runs_text(plans, out);
     if (json_is_object(json_object_get(document, "frozen_blind")))
         cs_buf_adds(out, "b: what a planner that ignores freezing would choose\n");
     counts_text(document, !(explains && explain), out);

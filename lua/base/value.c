@@ -136,7 +136,7 @@ static void push_metatable(lua_State *L, enum cs_lua_kind kind)
 
 struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json)
 {
-    struct cs_lua_value *value = lua_newuserdatauv(L, sizeof *value, 0);
+    struct cs_lua_value *value = lua_newuserdatauv(L, sizeof *value, 1);
     struct cs_lua_state *state = cs_lua_state_of(L);
     *value = (struct cs_lua_value){.kind = kind, .json = json};
     push_metatable(L, kind);

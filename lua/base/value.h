@@ -41,7 +41,7 @@ struct cs_lua_value {
 
 /* Push a value that owns json (stolen, may be NULL; lost when memory is out, so make big ones
  * afterwards: v = new(L, kind, NULL); v->json = ...). The pointer is valid while it is on the
- * stack. */
+ * stack. Its one user value is free for what the kind needs of the script. */
 struct cs_lua_value *cs_lua_value_new(lua_State *L, enum cs_lua_kind kind, json_t *json);
 struct cs_lua_value *cs_lua_value_test(lua_State *L, int index); /* NULL: not one of ours */
 const char *cs_lua_kind_name(enum cs_lua_kind kind);

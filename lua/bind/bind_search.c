@@ -32,6 +32,7 @@ static const struct cs_arg search_args[] = {
     {"zero", CS_ARG_INT, false, NULL, 0, 3, 0, "the cheapest of 1, 2, 3 that fits", "what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing"},
     {"max_vpp", CS_ARG_INT, false, NULL, 2, 16, 0, "4", "interleaved: most chunks of a stage"},
     {"leave_node", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "tp * cp groups may reach over nodes"},
+    {"runs", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "only layouts that jobs run, as found:plan() gives them to one"},
     {"planner", CS_ARG_STRING, false, "cornstarch|blind|disttrain|entrain", 0, 0, 0, "\"cornstarch\"", "whose layouts, cut, formula and data policy"},
     {"samples", CS_ARG_TABLE, false, NULL, 0, 0, 0, "full slots", "rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } }"},
     {"samples_file", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "the same as a JSON file, made from a data set: [{\"vision\": 576, \"llm\": 700}, ...]"},
@@ -41,6 +42,7 @@ static const struct cs_arg search_args[] = {
     {"compare", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "also find what the other planners choose"},
     {"explain", CS_ARG_BOOL, false, NULL, 0, 0, 0, "true", "say why, and which constraints bind"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
+    {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1)"},
     {"simulate", CS_ARG_INT, false, NULL, 1, 1000, 0, "50", "layouts that are simulated"},
     {"top", CS_ARG_INT, false, NULL, 1, CS_SWEEP_PLANS, 0, "16", "plans that are kept"},
@@ -103,6 +105,7 @@ static json_t *make_document(lua_State *L, const json_t *model)
     json_object_set_new(document, "plan", plan);
     if (cluster)
         json_object_set(plan, "cluster", cluster->json);
+    json_object_set_new(plan, "context", json_string(cs_lua_args_string(L, "context", "lpt")));
     json_object_set_new(plan, "seq_tokens", json_integer(cs_lua_args_int(L, "seq_tokens", 8)));
     if (json_is_object(rows))
         json_object_set(plan, "encoder_rows", rows);
@@ -136,6 +139,7 @@ static int call_search(lua_State *L)
     if (status != CS_OK)
         return cs_lua_raise(L, "cs.search", &err);
     value->json = cs_search_result_json(&result);
+    cs_lua_sweep_keep(L, self);
     lua_settop(L, self);
     return 1;
 }

@@ -216,6 +216,7 @@ void cs_lua_read_search(lua_State *L, const struct cs_lua_function *function,
     options->top = (int32_t)cs_lua_args_int(L, "top", 0);
     options->max_vpp = (int32_t)cs_lua_args_int(L, "max_vpp", 0);
     options->may_leave_node = cs_lua_args_bool(L, "leave_node", false);
+    options->only_runs = cs_lua_args_bool(L, "runs", false);
     options->skip_planners = !cs_lua_args_bool(L, "compare", true);
     options->explains = cs_lua_args_bool(L, "explain", true);
     options->zeros = zero >= 0 ? 1u << zero : 0;

@@ -93,12 +93,13 @@ static int sweep_json(lua_State *L)
 void cs_lua_register_sweep(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"plans",    sweep_plans   },
-        {"blind",    sweep_blind   },
-        {"planners", sweep_planners},
-        {"explain",  sweep_explain },
-        {"json",     sweep_json    },
-        {NULL,       NULL          },
+        {"plans",    sweep_plans      },
+        {"blind",    sweep_blind      },
+        {"planners", sweep_planners   },
+        {"explain",  sweep_explain    },
+        {"plan",     cs_lua_sweep_plan},
+        {"json",     sweep_json       },
+        {NULL,       NULL             },
     };
     cs_lua_value_register(L, CS_LUA_SWEEP, methods, NULL);
 }

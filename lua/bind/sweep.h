@@ -2,6 +2,8 @@
 #ifndef CS_LUA_SWEEP_H
 #define CS_LUA_SWEEP_H
 
+#include <lua.h>
+
 enum { CS_SWEEP_METRICS = 4, CS_SWEEP_PLANS = 1000 /* kept at most */ };
 
 /* What plans are ranked by: its name in scripts, the key of a row, and the one over the other. */
@@ -11,5 +13,9 @@ struct cs_sweep_metric {
 };
 
 extern const struct cs_sweep_metric cs_sweep_metrics[CS_SWEEP_METRICS];
+
+/* The search at index `sweep` keeps what its arguments (index 1) say of model, cluster and sizes. */
+void cs_lua_sweep_keep(lua_State *L, int sweep);
+int cs_lua_sweep_plan(lua_State *L); /* the method plan */
 
 #endif

@@ -101,7 +101,7 @@ function job_:spec() end
 ---@class cs.sweep
 local sweep_ = {}
 
----one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why
+---one row per plan, the best first: parallel, schedule, step_ms, peak_memory_gib, bubble, ranks, why, of a search runs: whether jobs run it, and why_not_run
 ---@return table[]
 function sweep_:plans() end
 
@@ -116,6 +116,11 @@ function sweep_:planners() end
 ---why the first plan, and what binds: { cut = {...}, binds = {...} }; of a search
 ---@return table?
 function sweep_:explain() end
+
+---plan n as a cs.plan for a job, absent: the fastest that jobs run; of a search
+---@param ... string
+---@return cs.plan
+function sweep_:plan(...) end
 
 ---the whole document that plan --json prints
 ---@return table
@@ -334,6 +339,7 @@ function sweep_:json() end
 ---@field zero? integer what replicas share: 1 optimizer, 2 and gradients, 3 and weights; 0 nothing (default the cheapest of 1, 2, 3 that fits)
 ---@field max_vpp? integer interleaved: most chunks of a stage (default 4)
 ---@field leave_node? boolean tp * cp groups may reach over nodes (default false)
+---@field runs? boolean only layouts that jobs run, as found:plan() gives them to one (default false)
 ---@field planner? "cornstarch"|"blind"|"disttrain"|"entrain" whose layouts, cut, formula and data policy (default "cornstarch")
 ---@field samples? table rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } } (default full slots)
 ---@field samples_file? string the same as a JSON file, made from a data set: [{"vision": 576, "llm": 700}, ...]
@@ -343,6 +349,7 @@ function sweep_:json() end
 ---@field compare? boolean also find what the other planners choose (default true)
 ---@field explain? boolean say why, and which constraints bind (default true)
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
+---@field context? "lpt"|"best"|"exact"|"uniform"|"zigzag"|"striped"|"random" with cp: which rank has which rows of a slot (default "lpt")
 ---@field profile? string file of measured costs (cornstarch.profile/1) (default a roofline of the device)
 ---@field simulate? integer layouts that are simulated (default 50)
 ---@field top? integer plans that are kept (default 16)

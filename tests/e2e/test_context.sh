@@ -88,6 +88,28 @@ for train in ':train("vision.projector")' ':train("vision.projector"):lora { mod
   near "$(done_job one.lua)" "$(done_job cp.lua)" "$train"
 done
 
+# --- what a search finds for long sequences is run: few slots, so ranks share one
+cat >found.lua <<'LUA'
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = { from = cs.hf "data/vision", projector = cs.projector.mlp {}, token = "<image>" } },
+  llm = cs.hf "data/tied",
+}:train("*")
+local found = cs.search {
+  model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 4 }, seq_tokens = 16384, batch_slots = 1,
+  encoder_rows = { vision = 64 }, parallel = { vision = { pp = 1 } }, compare = false, runs = true,
+}
+local best = found:plans()[1]
+assert(best.runs and best.parallel.llm.cp == 2, "cp " .. best.parallel.llm.cp)
+return cs.job {
+  plan = found:plan(), data = cs.data.llava { json = "data/mixed.json", images = "data/images" },
+  optimizer = cs.optim.adamw { lr = 2e-3 }, batch_samples = 6, steps = 4,
+}
+LUA
+expect_rc 0 "$C" plan found.lua
+expect_text "split over 2 ranks of every stage of llm (lpt)"
+ranks_are "$(done_job found.lua)" 3
+
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed
 long=("${common[@]}" steps=100000 lr=1e-4)
 write_job one.lua "${long[@]}" 'modality="encoder-colocated"'

@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stages.h"
@@ -108,10 +109,96 @@ static void tp_cuts_matrices_and_leaves_norms(void **state)
     assert_int_equal(two->layer[1].weight_bytes, (one->layer[1].weight_bytes - norms) / 2 + norms);
     assert_true(two->layer[1].saved_bytes < one->layer[1].saved_bytes);
     assert_true(two->layer[1].saved_bytes > one->layer[1].saved_bytes / 2);
-    /* cp halves the rows, and what is saved of them */
+    /* cp shares out the rows, and what is saved of them: as many as a rank may have */
     const struct cs_search_option *cp = option(problem, 1, 1, 2, CS_RECOMPUTE_NONE);
-    assert_int_equal(cp->layer[1].saved_bytes, one->layer[1].saved_bytes / 2);
+    assert_int_equal(cp->layer[1].saved_bytes,
+                     one->layer[1].saved_bytes / 128 * cs_context_most(128, 2));
     assert_int_equal(cp->layer[1].weight_bytes, one->layer[1].weight_bytes);
+    close_model(&f);
+}
+
+/* forward of a block of the LLM on the slower of two ranks, without its exchange: rows and pairs of the
+ * causal slot as a rule deals them out */
+static int64_t slower_ns(const struct fixture *f, const struct cs_slot_budget *budget, double rows,
+                         double pairs)
+{
+    struct cs_layer_cost *cost = CS_NEW_ARRAY(f->arena, struct cs_layer_cost, f->graph->n_layers);
+    const struct cs_layer *block = &f->graph->layers[f->graph->branches[1].first_layer + 1];
+    const double all = (double)cs_layer_fwd_flops(f->graph, block, 128, 128 * 129 / 2, 0),
+                 linear = (double)cs_layer_fwd_flops(f->graph, block, 128, 0, 0);
+    cs_layer_costs(f->graph, budget, f->cluster.device, cost);
+    return (int64_t)((double)cost[block->id].fwd_ns *
+                     (linear / all * rows / 128 + (all - linear) / all * pairs / (64 * 129)));
+}
+
+/* A layer takes what it takes on the rank with most work: uniform halves of a causal slot, 64 rows each,
+ * have 2080 and 6176 pairs, and the second one needs the keys of the first. */
+static void a_context_takes_what_its_slowest_rank_takes(void **state)
+{
+    struct fixture f = open_model("train:*", false);
+    struct cs_slot_budget budget;
+    struct cs_err err;
+    (void)state;
+    f.cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    f.spec->context = "uniform";
+    assert_int_equal(cs_plan_budget(f.spec, f.graph, &budget, &err), CS_OK);
+    const int64_t ns = slower_ns(&f, &budget, 64, 6176);
+    const int64_t bytes = 64 * 2 * 24 * 4;  /* keys and values: two heads of 12, fp32 */
+    const int64_t move = 20000 + bytes / 2; /* 2e9 bytes a second */
+    struct cs_search_problem *uniform = problem_of(&f, NULL);
+    const struct cs_search_layer *block = &option(uniform, 1, 1, 2, CS_RECOMPUTE_NONE)->layer[1];
+    assert_in_range(block->fwd_ns, ns + move, ns + move + 2);
+    f.spec->context = "lpt";
+    struct cs_search_problem *lpt = problem_of(&f, NULL);
+    block = &option(lpt, 1, 1, 2, CS_RECOMPUTE_NONE)->layer[1];
+    assert_in_range(block->fwd_ns, slower_ns(&f, &budget, 64, 4128) + 20000, ns + move - 1);
+    struct cs_context_work work; /* even, for the price of keys that go both ways */
+    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpt", 2, f.arena, &work, &err), CS_OK);
+    assert_true(work.slack >= 1 && work.slack < 1.01);
+    assert_int_equal(work.rows[0] + work.rows[1], 128);
+    assert_in_range(work.most_moved, 64 - 16, 64 + 16);
+    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpd", 2, f.arena, &work, &err),
+                     CS_INVALID);
+    assert_non_null(strstr(err.text, "lpd"));
+    close_model(&f);
+}
+
+/* Long sequences, few of them: only ranks that share one are all busy. What jobs do not run is told by
+ * name, the rest is planned as the search has it. */
+static void long_sequences_are_shared_and_found_plans_run(void **state)
+{
+    struct fixture f = open_model("train:*", false);
+    struct cs_search_options options = {.batch_slots = 1, .top = 40, .skip_planners = true};
+    struct cs_search_result result;
+    struct cs_err err;
+    int n_tp = 0;
+    (void)state;
+    f.cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    f.spec->seq_tokens = 16384;
+    if (cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_branch_layout *first = &result.plan[0].layout.branch[1];
+    assert_true(first->cp > 1 && result.plan[0].layout.dp == 1);
+    options.fix[1].tp = 2;
+    if (cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    for (int32_t i = 0; i < result.n_plans; i++) {
+        assert_false(result.plan[i].runs);
+        n_tp += strstr(result.plan[i].why_not_run, "tp 2 of llm") != NULL;
+    }
+    assert_true(n_tp > 0);
+    options.fix[1].tp = 0;
+    options.only_runs = true;
+    if (cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    for (int32_t i = 0; i < result.n_plans; i++)
+        if (!result.plan[i].runs)
+            fail_msg("plan %d: %s", i, result.plan[i].why_not_run);
+    assert_true(result.plan[0].layout.branch[1].cp > 1);
+    options.fix[0].cp = 2;
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
+                     CS_PLAN);
+    assert_non_null(strstr(err.text, "rows of encoders"));
     close_model(&f);
 }
 
@@ -539,6 +626,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_is_what_the_plan_says),
         cmocka_unit_test(tp_cuts_matrices_and_leaves_norms),
+        cmocka_unit_test(a_context_takes_what_its_slowest_rank_takes),
+        cmocka_unit_test(long_sequences_are_shared_and_found_plans_run),
         cmocka_unit_test(recompute_saves_bytes_and_costs_time),
         cmocka_unit_test(frozen_layers_have_no_backward_and_keep_nothing),
         cmocka_unit_test(a_profile_is_read_as_it_was_written_and_used),

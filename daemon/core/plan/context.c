@@ -34,3 +34,33 @@ int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
         return n;
     return (int64_t)((double)n / seq * cs_context_most(seq, cp));
 }
+
+int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
+                         int64_t rows, int element)
+{
+    return cp == 1 ? 0
+                   : 2 * cs_attention_kv_width(attention) * element * (2 * seq + (cp - 1) * rows);
+}
+
+bool cs_context_is_stretched(const struct cs_layer *layer)
+{
+    return layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_DELTA;
+}
+
+double cs_context_flops(const struct cs_graph *graph, double *per_pair)
+{
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    double per_row = 0;
+    for (int32_t a = 0; a < graph->n_attentions; a++)
+        per_pair[a] = 0;
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const int32_t attention = cs_layer_attention_id(graph, layer);
+        if (cs_context_is_stretched(layer))
+            continue;
+        per_row += (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
+        if (attention >= 0)
+            per_pair[attention] += (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+    }
+    return per_row;
+}

@@ -15,5 +15,15 @@ int32_t cs_context_cap(int32_t n_blocks, int32_t ranks);
 int32_t cs_context_most(int32_t n_rows, int32_t ranks);
 /* Of n rows of the LLM that a slot has at most (or bytes of them), those of one rank of a stage. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
+/* What attention takes while it runs: keys and values of all rows of the slot and their gradients, and
+ * those of the rank's own rows as they come from every other rank. 0 where rows are not split. */
+int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
+                         int64_t rows, int element);
+/* A recurrent layer: its rows lie in order over the ranks, as many on each, whatever the map says. */
+bool cs_context_is_stretched(const struct cs_layer *layer);
+/* FLOPs by which rows are balanced, forward through the LLM: of a row (returned), and of a pair under every
+ * kind of attention, per_pair (graph->n_attentions); 0 for those of encoders. Without layers whose rows
+ * lie otherwise. */
+double cs_context_flops(const struct cs_graph *graph, double *per_pair);
 
 #endif

@@ -104,7 +104,7 @@ static bool may_have_ratio(const struct maker *m, int ratio)
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
     if (ratio == 0)
         return true;
-    if (is_llm(m) || m->rules->has_one_dp)
+    if (is_llm(m) || m->rules->has_one_dp || m->options->has_one_dp)
         return false;
     return ratio < 0 || 1 << ratio <= branch->n_items;
 }

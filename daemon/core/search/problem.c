@@ -1,12 +1,13 @@
 /* From graph, cluster and profile to the numbers of a search. */
 #include "core/search/problem.h"
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/make/planner.h"
 
 #include <string.h>
 
-enum { MAX_OPTIONS = 256 };
+enum { MAX_OPTIONS = 256, MAX_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
 
 struct builder {
     const struct cs_graph *graph;
@@ -15,6 +16,7 @@ struct builder {
     struct cs_slot_budget budget;
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
+    struct cs_context_work context[MAX_CONTEXTS]; /* of 2^i ranks */
     struct cs_arena *arena;
 };
 
@@ -22,7 +24,8 @@ struct at { /* one layer under one layout */
     int32_t tp, cp;
     enum cs_recompute recompute;
     struct cs_layer_work work;
-    int64_t rows; /* of one rank */
+    int64_t rows;                          /* of one rank */
+    const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
 };
 
 static int64_t over(int64_t value, int64_t by)
@@ -122,10 +125,15 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
     out->saved_bytes = whole + over(cut, at->tp);
     if (layer->kind == CS_LAYER_HEAD)
         out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
+    if (at->context && layer->attention >= 0)
+        out->work_bytes =
+            over(cs_context_bytes(cs_layer_attention(b->graph, layer), at->cp, at->work.tokens,
+                                  at->rows, cs_device_element_bytes(b->device)),
+                 at->tp);
     if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
         return;
     if (at->recompute == CS_RECOMPUTE_FULL) {
-        out->work_bytes = out->saved_bytes;
+        out->work_bytes += out->saved_bytes;
         out->saved_bytes = row * cs_keep_elements(b->graph, layer, at->recompute, CS_KEEP_ALL);
         return;
     }
@@ -143,15 +151,25 @@ static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, co
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
 }
 
-static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32_t n, int64_t bytes)
+/* the device, its link that over which the group talks */
+static struct cs_device_class link_of(const struct builder *b, const struct at *at)
 {
-    const struct cs_device_class *d = b->device;
-    bool leaves = at->tp * at->cp > b->node;
-    return cs_ring_ns(n, bytes, leaves ? d->net_bytes_per_s : d->link_bytes_per_s,
-                      leaves ? d->net_latency_ns : d->link_latency_ns);
+    struct cs_device_class d = *b->device;
+    if (at->tp * at->cp > b->node) {
+        d.link_bytes_per_s = d.net_bytes_per_s;
+        d.link_latency_ns = d.net_latency_ns;
+    }
+    return d;
 }
 
-/* collectives of tp and cp inside a layer, forward; the backward has the same again */
+static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32_t n, int64_t bytes)
+{
+    const struct cs_device_class d = link_of(b, at);
+    return cs_ring_ns(n, bytes, d.link_bytes_per_s, d.link_latency_ns);
+}
+
+/* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
+ * taken to be split evenly. */
 static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
                              const struct at *at)
 {
@@ -162,7 +180,7 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
                 : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
                                                                  : 0;
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
-    if (layer->attention >= 0) {
+    if (layer->attention >= 0 && at->context == NULL) {
         const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
         int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
         ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
@@ -170,35 +188,56 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
     return ns;
 }
 
-static void fill_layer(const struct builder *b, const struct cs_layer *layer, int32_t tp,
-                       int32_t cp, enum cs_recompute recompute, struct cs_search_layer *out)
+/* Products are divided by tp too; a context does what its rank with most does. */
+static void time_layer(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       struct cs_search_layer *out)
 {
-    struct at at = {.tp = tp, .cp = cp, .recompute = recompute};
-    struct cs_layer_cost cost = b->cost[layer->id], measured;
-    bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
-    bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
-                      layer->kind == CS_LAYER_PROJECTOR;
-    int64_t shares = is_product ? (int64_t)tp * cp : cp;
+    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
+    const bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
+                            layer->kind == CS_LAYER_PROJECTOR;
+    const int64_t tp = is_product ? at->tp : 1, shares = at->context ? tp : tp * at->cp;
+    const int64_t wait_ns = collective_ns(b, layer, at);
+    const struct cs_layer_cost *whole = &b->cost[layer->id];
+    struct cs_layer_cost cost = {over(whole->fwd_ns, shares), over(whole->bwd_input_ns, shares),
+                                 over(whole->bwd_weight_ns, shares)};
+    if (at->context) {
+        const struct cs_device_class link = link_of(b, at);
+        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, at->tp, &cost);
+    }
+    out->fwd_ns = cost.fwd_ns + wait_ns;
+    out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
+    out->bwd_weight_ns = cost.bwd_weight_ns;
+}
+
+static void fill_layer(const struct builder *b, const struct cs_layer *layer, struct at at,
+                       struct cs_search_layer *out)
+{
+    struct cs_layer_cost measured;
     at.work = cs_layer_work(b->graph, layer, &b->budget);
-    at.rows = over(at.work.tokens, cp);
+    at.rows =
+        at.context ? cs_context_most((int32_t)at.work.tokens, at.cp) : over(at.work.tokens, at.cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
     const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
-    if (tp * cp > 1 && cs_profile_cost(b->profile, b->graph, layer, tp, cp, x, &measured)) {
+    if (at.tp * at.cp > 1 &&
+        cs_profile_cost(b->profile, b->graph, layer, at.tp, at.cp, x, &measured)) {
         out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
         out->bwd_input_ns = measured.bwd_input_ns;
         out->bwd_weight_ns = measured.bwd_weight_ns;
     } else {
-        int64_t wait_ns = collective_ns(b, layer, &at);
-        out->fwd_ns = over(cost.fwd_ns, shares) + wait_ns;
-        out->bwd_input_ns = over(cost.bwd_input_ns, shares) + (has_backward ? wait_ns : 0);
-        out->bwd_weight_ns = over(cost.bwd_weight_ns, shares);
+        time_layer(b, layer, &at, out);
     }
     int64_t redo = redo_ns(b, layer, &at, out->fwd_ns);
-    out->redo_ns = has_backward ? redo : 0;
+    out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
     out->blind_ns = 3 * out->fwd_ns + redo;
-    count_bytes(b, layer, tp, out);
+    count_bytes(b, layer, at.tp, out);
     count_saved(b, layer, &at, out);
+}
+
+/* of 2^i ranks */
+static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int i)
+{
+    return branch == b->graph->llm && i > 0 ? &b->context[i] : NULL;
 }
 
 static void add_options(const struct builder *b, int32_t branch, struct cs_search_branch *out)
@@ -212,13 +251,16 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
     for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
-        for (int32_t cp = 1; tp * cp <= b->widest; cp *= 2)
+        for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++)
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
                 struct cs_search_layer *layer =
                     CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
+                const struct at at = {.tp = tp,
+                                      .cp = cp,
+                                      .recompute = (enum cs_recompute)r,
+                                      .context = context_of(b, branch, c)};
                 for (int32_t i = 0; i < from->n_layers; i++)
-                    fill_layer(b, &b->graph->layers[from->first_layer + i], tp, cp,
-                               (enum cs_recompute)r, &layer[i]);
+                    fill_layer(b, &b->graph->layers[from->first_layer + i], at, &layer[i]);
                 CS_ASSERT(out->n_options < MAX_OPTIONS);
                 struct cs_search_option *o = &option[out->n_options++];
                 *o = (struct cs_search_option){
@@ -310,6 +352,9 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
     b.widest = b.widest < 64 ? b.widest : 64;
+    for (int32_t i = 1; 1 << i <= b.widest; i++)
+        CS_TRY(cs_context_work_make(graph, &b.budget, spec->context, 1 << i, arena, &b.context[i],
+                                    err));
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);
     *out = problem;

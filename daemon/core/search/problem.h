@@ -72,9 +72,11 @@ struct cs_search_problem {
  *
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
  * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides
- * the rows; a block gathers keys and values, and scatters their gradients. Collectives are rings
- * over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes /
- * bandwidth + 2 (n - 1) latency, a gather half of it. */
+ * the rows; a block gathers keys and values, and scatters their gradients: of the LLM by the spec's rule
+ * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
+ * some row sees; of encoders evenly, all keys. Collectives are rings over the link of a node, or of the
+ * network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
+ * it. */
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
                                       const struct cs_profile *profile, bool may_leave_node,

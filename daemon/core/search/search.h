@@ -57,6 +57,8 @@ struct cs_search_options {
         int32_t place; /* 1 + enum cs_placement */
     } fix[CS_SEARCH_MAX_BRANCHES];
 
+    bool has_one_dp; /* of all branches, whatever it is */
+    bool only_runs;  /* layouts that jobs run; of a spec (cs_search) */
     bool may_leave_node;
     bool skip_planners; /* do not look for what the other planners would choose */
     bool explains;      /* fill result->explain */
@@ -101,6 +103,8 @@ struct cs_search_plan {
     bool is_pareto; /* none handed back is better in both time and memory */
     const char *why;
     const char *loses; /* against the first plan: how much, and by what; NULL: it is the first */
+    bool runs;         /* a job can have it as it stands; of a spec (cs_search) */
+    const char *why_not_run;
 };
 
 /* What another planner takes, at true costs. */
@@ -137,12 +141,20 @@ const char *cs_step_source_name(enum cs_step_source source);
 enum cs_status cs_search_run(const struct cs_search_problem *problem,
                              const struct cs_search_options *options, struct cs_arena *arena,
                              struct cs_search_result *out, struct cs_err *err) CS_NODISCARD;
-/* batch_slots 0: spec->slots. CS_INVALID: the devices do not compute in the precision that the spec
+/* batch_slots 0: spec->slots. CS_PLAN too: only_runs, and jobs run none of what was found. CS_INVALID: the devices do not compute in the precision that the spec
  * asks for, or do not keep its optimizer.state. */
 enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
                          const struct cs_cluster *cluster, const struct cs_profile *profile,
                          const struct cs_search_options *options, struct cs_arena *arena,
                          struct cs_search_result *out, struct cs_err *err) CS_NODISCARD;
+/* CS_OK: a job with the settings of the spec and the plan's layout runs here. CS_UNSUPPORTED, CS_PLAN:
+ * what does not yet. */
+enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const struct cs_spec *spec,
+                                    const struct cs_graph *graph, const struct cs_cluster *cluster,
+                                    struct cs_err *err) CS_NODISCARD;
+/* What is free becomes what jobs run, as far as that is known before there is a plan. */
+void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,
+                        const struct cs_cluster *cluster, struct cs_search_options *options);
 /* one plan of a "cornstarch.plans/1" document */
 json_t *cs_search_plan_json(const struct cs_search_plan *plan);
 json_t *cs_search_result_json(const struct cs_search_result *result);

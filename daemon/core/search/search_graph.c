@@ -68,6 +68,28 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
                         100 - 100.0 * (double)result.plan[0].step_ns / (double)out->least_step_ns));
 }
 
+/* only_runs: those that jobs do not run are left out */
+static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_graph *graph,
+                                 const struct cs_cluster *cluster, bool only_runs,
+                                 struct cs_arena *arena, struct cs_search_result *out,
+                                 struct cs_err *err)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < out->n_plans; i++) {
+        struct cs_err why;
+        struct cs_search_plan *plan = &out->plan[i];
+        plan->runs = cs_search_check_runs(plan, spec, graph, cluster, &why) == CS_OK;
+        plan->why_not_run = plan->runs ? NULL : cs_arena_strdup(arena, why.text);
+        if (!only_runs || plan->runs)
+            out->plan[kept++] = *plan;
+    }
+    if (kept == 0)
+        return cs_fail(err, CS_PLAN, "jobs run none of the %d plans found; the first has %s",
+                       out->n_plans, out->plan[0].why_not_run);
+    out->n_plans = kept;
+    return CS_OK;
+}
+
 enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *graph,
                          const struct cs_cluster *cluster, const struct cs_profile *profile,
                          const struct cs_search_options *options, struct cs_arena *arena,
@@ -77,9 +99,12 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
     struct cs_search_problem *problem = NULL;
     own.batch_slots = own.batch_slots > 0 ? own.batch_slots : spec->slots;
     CS_TRY(cs_spec_check_precision(spec, cluster->device->name, err));
+    if (own.only_runs)
+        cs_search_restrict(spec, graph, cluster, &own);
     CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, own.may_leave_node, arena,
                                   &problem, err));
     CS_TRY(cs_search_run(problem, &own, arena, out, err));
+    CS_TRY(check_runs(spec, graph, cluster, own.only_runs, arena, out, err));
     if (own.explains) {
         explain_nodes(spec, graph, cluster, profile, &own, arena, out);
         explain_heads(graph, cluster, arena, &out->explain);

@@ -53,8 +53,9 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
     for (int32_t i = 0; i < plan->n_stages; i++)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
     return json_pack(
-        "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:s s:o "
-        "s:o}",
+        "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:b s:o "
+        "s:s "
+        "s:o s:o}",
         "planner", cs_planner_rules[plan->planner].name, "modality",
         cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut", cut_name(plan),
         "optimizer_state", text_or_null(plan->state), "parallel", layout_json(&plan->layout), "dp",
@@ -63,8 +64,9 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
         "sync_ns", (json_int_t)plan->sync_ns, "optimizer_ns", (json_int_t)plan->optim_ns,
         "score_ns", (json_int_t)plan->score_ns, "mean_ns", number_or_null(plan->mean_ns), "p95_ns",
         number_or_null(plan->p95_ns), "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble",
-        plan->bubble, "pareto", plan->is_pareto, "why", plan->why, "loses",
-        text_or_null(plan->loses), "stages", stages);
+        plan->bubble, "pareto", plan->is_pareto, "runs", plan->runs, "why_not_run",
+        text_or_null(plan->why_not_run), "why", plan->why, "loses", text_or_null(plan->loses),
+        "stages", stages);
 }
 
 static json_t *sentences(const char *const *text, int32_t n)

@@ -223,20 +223,18 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, in
         return CS_OK;
     if (how != NULL && !cs_balance_how_from_name(how, &c->how))
         return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", how);
+    double per_pair[CS_SLOT_MASKS] = {0};
     c->most = cs_context_most(tables->budget->seq_tokens, ranks);
+    c->per_row = cs_context_flops(graph, per_pair);
+    for (int32_t a = 0; a < graph->n_attentions; a++)
+        if (per_pair[a] > 0)
+            c->per_pair[tables->kind[a].mask] += per_pair[a];
     for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
-        const int32_t attention = cs_layer_attention_id(graph, layer);
-        const double per_row = (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
-        if (layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_DELTA) {
-            c->taps = cs_layer_arch(graph, layer)->recurrent.taps;
-            c->per_stretch_row += per_row;
+        if (!cs_context_is_stretched(layer))
             continue;
-        }
-        c->per_row += per_row;
-        if (attention >= 0)
-            c->per_pair[tables->kind[attention].mask] +=
-                (double)cs_layer_fwd_flops(graph, layer, 0, 1, 0);
+        c->taps = cs_layer_arch(graph, layer)->recurrent.taps;
+        c->per_stretch_row += (double)cs_layer_fwd_flops(graph, layer, 1, 0, 0);
     }
     return CS_OK;
 }

@@ -180,36 +180,50 @@ static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *
     return 1;
 }
 
-/* keys and values of the other ranks' rows come over the link, the gradients of theirs go back */
-static int64_t gather_ns(const struct cs_graph *graph, const struct cs_layer *layer,
-                         const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                         int32_t cp)
+/* Of a profile that has the layer: how its time on one rank grows; else as FLOPs have it. */
+static struct cs_layer_parts parts_of(const struct cs_graph *graph, const struct cs_layer *layer,
+                                      const struct cs_slot_budget *budget,
+                                      const struct cs_profile *profile)
 {
-    const struct cs_attention *attention = cs_layer_attention(graph, layer);
-    if (attention == NULL || device->link_bytes_per_s <= 0)
-        return 0;
-    const int64_t bytes = 2 * cs_attention_kv_width(attention) * cs_device_element_bytes(device) *
-                          (int64_t)budget->seq_tokens * (cp - 1) / cp;
-    return device->link_latency_ns +
-           cs_divide_up((cs_u128)bytes * 1000000000u, device->link_bytes_per_s);
+    const struct cs_profile_row *row =
+        profile != NULL ? cs_profile_find(profile, graph, layer, 1, 1) : NULL;
+    const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    return row != NULL
+               ? cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows))
+               : cs_layer_parts(graph, layer, budget);
 }
 
-/* Every rank of a context does its share of what one rank does; backward keys and values come once
- * more. */
-static void share_context(const struct cs_spec *spec, const struct cs_graph *graph,
-                          const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                          struct cs_layer_cost *cost)
+void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
+                     const struct cs_layer *layer, const struct cs_slot_budget *budget,
+                     const struct cs_device_class *device, const struct cs_profile *profile,
+                     int32_t tp, struct cs_layer_cost *cost)
+{
+    const struct cs_layer_work of = cs_layer_work(graph, layer, budget);
+    const int64_t rows = cs_profile_rows(layer, of.tokens, of.label_rows);
+    if (profile != NULL && cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost))
+        return; /* with its exchanges, as it ran */
+    const struct cs_layer_parts parts = parts_of(graph, layer, budget, profile);
+    cs_context_layer_cost(work, graph, layer, &parts, device, tp, cost);
+}
+
+static enum cs_status share_context(const struct cs_spec *spec, const struct cs_graph *graph,
+                                    const struct cs_slot_budget *budget,
+                                    const struct cs_device_class *device,
+                                    const struct cs_profile *profile, struct cs_layer_cost *cost,
+                                    struct cs_err *err)
 {
     const int32_t cp = context_ranks(spec, graph);
     const struct cs_branch *llm = &graph->branches[graph->llm];
-    for (int32_t i = llm->first_layer; cp > 1 && i < llm->first_layer + llm->n_layers; i++) {
-        const int64_t ns = gather_ns(graph, &graph->layers[i], budget, device, cp);
-        const bool has_backward =
-            graph->layers[i].needs_input_grad || graph->layers[i].needs_weight_grad;
-        cost[i].fwd_ns = (cost[i].fwd_ns + cp - 1) / cp + ns;
-        cost[i].bwd_input_ns = (cost[i].bwd_input_ns + cp - 1) / cp + (has_backward ? 2 * ns : 0);
-        cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns + cp - 1) / cp;
-    }
+    struct cs_context_work work;
+    if (cp == 1)
+        return CS_OK;
+    struct cs_arena *arena = cs_arena_new(0);
+    const enum cs_status status =
+        cs_context_work_make(graph, budget, spec->context, cp, arena, &work, err);
+    for (int32_t i = llm->first_layer; status == CS_OK && i < llm->first_layer + llm->n_layers; i++)
+        cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i]);
+    cs_arena_free(arena);
+    return status;
 }
 
 static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -219,8 +233,7 @@ static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_gr
                                   struct cs_err *err)
 {
     struct cs_profile *profile = NULL;
-    if (out != NULL)
-        *out = NULL;
+    *out = NULL;
     cs_layer_costs(graph, budget, device, cost);
     if (spec->profile == NULL || json_is_null(spec->profile))
         return CS_OK;
@@ -229,8 +242,7 @@ static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_gr
         status = take_profile(spec, graph, budget, device, profile, cost, err);
     if (status != CS_OK)
         return cs_wrap(err, status, "plan.profile");
-    if (out != NULL)
-        *out = profile;
+    *out = profile;
     return CS_OK;
 }
 
@@ -240,7 +252,9 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
                                    struct cs_layer_cost *cost, const struct cs_profile **out,
                                    struct cs_err *err)
 {
-    CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, out, err));
-    share_context(spec, graph, budget, device, cost);
-    return CS_OK;
+    const struct cs_profile *profile = NULL;
+    CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &profile, err));
+    if (out != NULL)
+        *out = profile;
+    return share_context(spec, graph, budget, device, profile, cost, err);
 }

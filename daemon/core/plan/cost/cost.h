@@ -4,7 +4,7 @@
 #define CS_PLAN_COST_COST_H
 
 #include "core/model/spec.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/context_work.h"
 
 /* The roofline of all layers: cost (graph->n_layers). */
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
@@ -18,6 +18,12 @@ enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct 
                                        const struct cs_profile *profile, struct cs_layer_cost *cost,
                                        const struct cs_layer **missing,
                                        struct cs_err *err) CS_NODISCARD;
+/* The cost of a layer of the LLM on one rank (of tp) becomes that on the rank of a context that takes
+ * longest: measured where the profile has a row of so many ranks, else by the work of each. */
+void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
+                     const struct cs_layer *layer, const struct cs_slot_budget *budget,
+                     const struct cs_device_class *device, const struct cs_profile *profile,
+                     int32_t tp, struct cs_layer_cost *cost);
 /* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
  * NULL; NULL in it: there is none. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
  * device or precision, of other shapes, or without a layer of the model. */

@@ -120,8 +120,6 @@ static int64_t stretch_bytes(const struct cs_arch *a, int32_t cp, int64_t rows, 
     return rows * (2 * a->width + 3 * cs_recurrent_conv_width(r)) * element + 4 * parts;
 }
 
-/* Context parallelism: keys and values of all rows and their gradients, and those of the own rows as
- * they come from every other rank. */
 static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                              int32_t stage, const struct cs_layer *layer, int64_t rows, int element)
 {
@@ -129,10 +127,9 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
     if (cp > 1 && layer->mixer == CS_MIXER_DELTA)
         return stretch_bytes(cs_layer_arch(graph, layer), cp, rows, element);
-    if (cp == 1 || attention == NULL)
+    if (attention == NULL)
         return 0;
-    return 2 * cs_attention_kv_width(attention) * element *
-           (2 * (int64_t)plan->budget.seq_tokens + (cp - 1) * rows);
+    return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
 }
 
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,

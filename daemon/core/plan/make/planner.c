@@ -547,6 +547,26 @@ static enum cs_status explain_other_rule(struct planner *p, struct cs_err *err)
     return CS_OK;
 }
 
+/* What a full slot asks of the ranks that share its rows. */
+static enum cs_status explain_context(struct planner *p, struct cs_err *err)
+{
+    struct cs_context_work work;
+    if (p->placing.cp == 1)
+        return CS_OK;
+    CS_TRY(cs_context_work_make(p->graph, &p->plan->budget, p->spec->context, p->placing.cp,
+                                p->arena, &work, err));
+    say(p, cs_arena_printf(
+               p->arena,
+               "The rows of a slot are split over %d ranks of every stage of %s (%s): "
+               "of a full one at most %lld of %d are on one, whose work is up to %.3f of "
+               "the mean, and keys of at most %lld rows come to it or leave it in a "
+               "layer. Memory is planned for %d rows.",
+               p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
+               (long long)work.most_rows, work.n_rows, work.slack, (long long)work.most_moved,
+               cs_context_most(p->plan->budget.seq_tokens, p->placing.cp)));
+    return CS_OK;
+}
+
 static enum cs_status explain(struct planner *p, struct cs_err *err)
 {
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
@@ -554,14 +574,7 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     struct cs_profile_step step;
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
-    if (p->placing.cp > 1)
-        say(p,
-            cs_arena_printf(p->arena,
-                            "The rows of a slot are split over %d ranks of every stage of %s "
-                            "(%s), at most %d of %d on one.",
-                            p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
-                            cs_context_most(p->plan->budget.seq_tokens, p->placing.cp),
-                            p->plan->budget.seq_tokens));
+    CS_TRY(explain_context(p, err));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];

@@ -1,0 +1,112 @@
+/* Whether jobs run a found plan: what a job's document can say of its layout, and what planner and
+ * workers say to that. */
+#include <string.h>
+
+#include "core/plan/make/planner.h"
+#include "core/search/search.h"
+
+/* What jobs have no key for; the rest is refused by whoever plans it. */
+static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_err *err)
+{
+    const struct cs_layout *l = &plan->layout;
+    for (int32_t b = 0; b < l->n_branches; b++) {
+        const struct cs_branch_layout *x = &l->branch[b];
+        const int32_t zero = cs_layout_zero(l, b), dp = cs_layout_dp(l, b);
+        if (x->tp > 1)
+            return cs_fail(err, CS_UNSUPPORTED, "tp %d of %s", x->tp, x->name);
+        if (dp != l->dp && x->place == CS_PLACE_OWN)
+            return cs_fail(err, CS_UNSUPPORTED, "dp %d of %s beside %d", dp, x->name, l->dp);
+        if (zero > 1)
+            return cs_fail(err, CS_UNSUPPORTED, "zero %d of %s", zero, x->name);
+        if (x->vpp > 1 && x->vpp != CS_PLAN_CHUNKS)
+            return cs_fail(err, CS_UNSUPPORTED, "%d chunks of a stage of %s", x->vpp, x->name);
+    }
+    if (l->n_branches > CS_MAX_ENCODERS + 1)
+        return cs_fail(err, CS_UNSUPPORTED, "%d branches", l->n_branches);
+    if (plan->modality >= CS_SEARCH_MIXED)
+        return cs_fail(err, CS_UNSUPPORTED, "encoders in different kinds of places");
+    return CS_OK;
+}
+
+/* rows that the spec gives an encoder */
+static int64_t rows_of(const struct cs_spec *spec, const char *branch)
+{
+    for (int32_t i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, branch) == 0)
+            return spec->parallel[i].encoder_rows;
+    return 0;
+}
+
+/* The settings of the spec that are not of the layout, with those of the plan. */
+static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
+{
+    const struct cs_layout *l = &plan->layout;
+    struct cs_spec out = *spec;
+    out.n_parallel = l->n_branches;
+    for (int32_t b = 0; b < l->n_branches; b++)
+        out.parallel[b] =
+            (struct cs_spec_parallel){.branch = l->branch[b].name,
+                                      .pp = l->branch[b].pp,
+                                      .cp = l->branch[b].cp,
+                                      .encoder_rows = rows_of(spec, l->branch[b].name),
+                                      .recompute = cs_recompute_name(l->branch[b].recompute)};
+    out.modality = cs_search_modality_name(plan->modality);
+    out.schedule = plan->schedule;
+    out.stages = plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
+    out.dp = l->dp;
+    out.slots = plan->slots * l->dp;
+    return out;
+}
+
+enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const struct cs_spec *spec,
+                                    const struct cs_graph *graph, const struct cs_cluster *cluster,
+                                    struct cs_err *err)
+{
+    CS_TRY(check_layout(plan, err));
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_plan *made = NULL;
+    const struct cs_spec tried = spec_of(plan, spec);
+    enum cs_status status = cs_plan_make(&tried, graph, cluster, arena, &made, err);
+    if (status == CS_OK)
+        status = cs_plan_check_runs(made, err);
+    cs_arena_free(arena);
+    return status;
+}
+
+/* Whether jobs run one branch with so many ranks that split its tensors or its rows. */
+static bool may_have(const struct cs_spec *spec, const struct cs_graph *graph,
+                     const struct cs_cluster *cluster, int32_t branch, int32_t tp, int32_t cp)
+{
+    struct cs_cluster large = *cluster;
+    struct cs_search_plan plan = {.schedule = "1f1b", .slots = 1};
+    struct cs_layout *l = &plan.layout;
+    *l = (struct cs_layout){.n_branches = graph->n_branches, .llm = graph->llm, .dp = 1};
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        l->branch[b] = (struct cs_branch_layout){.name = graph->branches[b].name,
+                                                 .tp = b == branch ? tp : 1,
+                                                 .cp = b == branch ? cp : 1,
+                                                 .pp = 1,
+                                                 .place = CS_PLACE_OWN};
+    struct cs_device_class endless = *cluster->device; /* memory is not asked for, nor devices */
+    if (endless.mem_bytes > 0)
+        endless.mem_bytes = INT64_MAX / 4;
+    large.device = &endless;
+    large.n_nodes = 65536;
+    return cs_search_check_runs(&plan, spec, graph, &large, NULL) == CS_OK;
+}
+
+void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,
+                        const struct cs_cluster *cluster, struct cs_search_options *options)
+{
+    options->has_one_dp = true;
+    options->max_vpp = CS_PLAN_CHUNKS;
+    options->zeros = options->zeros != 0 ? options->zeros : 1u << 1;
+    for (int32_t b = 0; b < graph->n_branches && b < CS_SEARCH_MAX_BRANCHES; b++) {
+        if (options->fix[b].tp == 0 && !may_have(spec, graph, cluster, b, 2, 1))
+            options->fix[b].tp = 1;
+        if (options->fix[b].cp == 0 && !may_have(spec, graph, cluster, b, 1, 2))
+            options->fix[b].cp = 1;
+        if (options->fix[b].place == 0 && options->modalities == 0 && b != graph->llm)
+            options->fix[b].place = 1 + CS_PLACE_OWN;
+    }
+}
