@@ -17,6 +17,7 @@
 #include "server/node/node.h"
 #include "server/place.h"
 #include "server/records/db.h"
+#include "server/scrape/scrape.h"
 
 enum { TICK_MS = 250 };
 
@@ -163,6 +164,7 @@ enum cs_status cs_server_open(struct cs_server *server, struct cs_err *err)
     CS_TRY(cs_jobs_load(server, err));
     server->tick = event_new(server->base, -1, EV_PERSIST, on_tick, server);
     event_add(server->tick, &tick);
+    CS_TRY(cs_scrape_open(server, err));
     return cs_place_listen(server, on_peer, err);
 }
 
@@ -192,6 +194,7 @@ void cs_server_close(struct cs_server *server)
     for (size_t i = 0; i < CS_ARRAY_LEN(server->signals); i++)
         free_event(server->signals[i]);
     cs_listener_close(server->listener);
+    cs_scrape_close(server);
     cs_node_close(server); /* it has an event of the loop */
     if (server->base)
         event_base_free(server->base);

@@ -71,6 +71,8 @@ void cs_job_free(struct cs_job *job)
 {
     cs_conn_free(job->link);
     json_decref(job->alarms);
+    json_decref(job->last_row[0]);
+    json_decref(job->last_row[1]);
     json_decref(job->notes);
     json_decref(job->pids);
     json_decref(job->resume);

@@ -30,7 +30,10 @@ struct cs_job {
     char waits[240];    /* QUEUED: what for */
     json_t *pids;       /* the processes of its ranks, as its runner said; NULL: not known */
     json_t *notes;      /* those not written yet (job_note.c); NULL: none */
-    json_t *alarms;     /* the wire's alarm objects; NULL: not read from state.json yet */
+    json_t
+        *last_row[2]; /* of training, of evaluations: what the runner said of the last step; NULL:
+                            nothing since this daemon runs */
+    json_t *alarms;   /* the wire's alarm objects; NULL: not read from state.json yet */
 };
 
 struct cs_job *cs_job_find(struct cs_server *server, int64_t id); /* NULL: unknown */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/wire/line.h"
+#include "core/wire/metric.h"
 #include "core/wire/wire.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
@@ -25,8 +26,11 @@ static double mean_bubble(const json_t *row)
     return n ? sum / (double)n : (double)NAN;
 }
 
-static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_err *err)
+static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err)
 {
+    json_t **last = &job->last_row[cs_metric_is_eval(m)];
+    json_decref(*last);
+    *last = json_incref(m);
     struct cs_step_row row = {
         .step = cs_msg_int(m, "step", 0),
         .kind = cs_msg_str(m, "kind", "train"),
@@ -66,14 +70,14 @@ static enum cs_status put_step(struct cs_job *job, const json_t *m, struct cs_er
     return cs_db_step_put(job->server->db, job->row.id, &row, err);
 }
 
-static enum cs_status put_note(struct cs_job *job, const json_t *m, struct cs_err *err)
+static enum cs_status put_note(struct cs_job *job, json_t *m, struct cs_err *err)
 {
     (void)cs_job_take_alarm(job, m);
     return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
                           cs_msg_str(m, "level", "info"), cs_msg_str(m, "text", ""), err);
 }
 
-static enum cs_status put_state(struct cs_job *job, const json_t *m, struct cs_err *err)
+static enum cs_status put_state(struct cs_job *job, json_t *m, struct cs_err *err)
 {
     char text[1100];
     const char *state = cs_msg_str(m, "state", ""), *reason = cs_msg_str(m, "reason", "");
@@ -87,7 +91,7 @@ static enum cs_status put_line(struct cs_job *job, const char *line, size_t n, s
 {
     static const struct {
         const char *type;
-        enum cs_status (*put)(struct cs_job *, const json_t *, struct cs_err *);
+        enum cs_status (*put)(struct cs_job *, json_t *, struct cs_err *);
     } rows[] = {
         {"runner.step",  put_step },
         {"runner.note",  put_note },

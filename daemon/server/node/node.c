@@ -16,7 +16,8 @@
 
 enum { HISTORY = 120 };
 
-static const int64_t every_ns = 1000000000, fresh_ns = 500000000, late_ns = 1000000000;
+static const int64_t every_ns = 1000000000, fresh_ns = 500000000, late_ns = 1000000000,
+                     scraped_for_ns = 120000000000;
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
@@ -183,13 +184,20 @@ static void on_reading(evutil_socket_t fd, short what, void *user)
     answer(server);
 }
 
+/* by a console, by Prometheus, or since a job runs on them */
+static bool is_watched(const struct cs_server *server)
+{
+    return cs_callers_watch_gpus(server) || cs_node_held(server, true) > 0 ||
+           (server->scraped_ns > 0 && cs_now_ns() - server->scraped_ns < scraped_for_ns);
+}
+
 void cs_node_tick(struct cs_server *server)
 {
     struct cs_node *node = server->node_devices;
     int64_t now_ns = cs_now_ns();
     if (node->asked_ns && now_ns - node->asked_ns > late_ns)
         answer(server);
-    if (!cs_callers_watch_gpus(server) && cs_node_held(server, true) == 0)
+    if (!is_watched(server))
         return;
     if (now_ns - node->second_ns < every_ns)
         return;

@@ -1,5 +1,5 @@
-/* The node's GPUs in the daemon: found once at its start, read every second while somebody watches
- * or a job runs on them, and at a question when the last reading is old; leased to jobs. They are
+/* The node's GPUs in the daemon: found once at its start, read every second while somebody watches,
+ * Prometheus asks or a job runs on them, and at a question when the last reading is old; leased to jobs. They are
  * read in a thread (gpu_watch.h): no client waits for the driver but who asks for its figures, and
  * that one not longer than a second.
  *

@@ -15,6 +15,8 @@ struct cs_config {
     int64_t cpu_devices; /* ranks the node offers on CPU cores: N of devices "cpu:N" too */
     const char *devices; /* see cs_offer_read */
     int64_t max_connections;
+    int64_t metrics_port; /* 0: none */
+    const char *metrics_address;
     int64_t hello_timeout_ns;
     int64_t queue_entries; /* events a slow console may be behind */
     int64_t idle_exit_ns;  /* 0: never */

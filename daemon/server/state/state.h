@@ -21,6 +21,7 @@ struct cs_db;
 struct cs_job;
 struct cs_node;
 struct cs_server;
+struct evhttp;
 
 /* answers one checked request */
 typedef void cs_request_handler(struct cs_server *server, struct cs_caller *caller,
@@ -42,6 +43,8 @@ struct cs_server {
     char **argv;
     struct event *tick, *signals[5];
     struct cs_node *node_devices; /* node.h */
+    struct evhttp *scrape;        /* scrape.h; NULL: nobody may */
+    int64_t scraped_ns;           /* when somebody last did; 0 never */
     struct cs_caller *callers;    /* list */
     int n_callers;
     struct cs_job **jobs; /* by id, newest last */
