@@ -244,6 +244,48 @@ static void items_have_the_size_of_their_encoder(void **state)
     }
 }
 
+/* found by fuzzing: a picture as it is, larger than what slots have room for */
+static void pictures_that_are_not_resized_stay_within_the_bounds(void **state)
+{
+    static const char document[] =
+        "{\"image_processor_type\":\"Qwen2VLImageProcessor\",\"size\":{},"
+        "\"patch_size\":14,\"merge_size\":1,\"temporal_patch_size\":1,"
+        "\"do_resize\":false}";
+
+    static const struct {
+        int32_t side;
+        enum cs_status status;
+    } rows[] = {
+        {28,   CS_OK     },
+        {980,  CS_OK     },
+        {1848, CS_INVALID}
+    };
+    const struct cs_media_encoder encoder = {
+        .family = "test", .patch = 14, .merge = 1, .frames = 1, .channels = 3};
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_err err = {.text = ""};
+        struct cs_media_layout layout;
+        struct cs_processor p;
+        json_t *json = json_loads(document, 0, NULL);
+        const struct cs_medium medium = {.kind = CS_ITEM_IMAGE,
+                                         .width = rows[i].side,
+                                         .height = rows[i].side,
+                                         .n_frames = 1,
+                                         .n_of_sample = 1};
+        assert_non_null(json);
+        assert_int_equal(cs_processor_read(json, &p, &err), CS_OK);
+        if (cs_media_layout_make(&p, &encoder, &medium, arena, &layout, &err) != rows[i].status ||
+            (rows[i].status != CS_OK &&
+             strstr(err.text, "do_resize is false and the processor's") == NULL))
+            fail_msg("%d pixels a side: %s", rows[i].side, err.text);
+        json_decref(json);
+        cs_arena_free(arena);
+    }
+}
+
 /* B-19, B-20: whatever the picture and the budget, sides are multiples and no side is lost. */
 static void smart_sizes_never_lose_a_side(void **state)
 {
@@ -367,6 +409,7 @@ int main(void)
         cmocka_unit_test(what_does_not_hold_is_told),
         cmocka_unit_test(processor_and_encoder_must_agree),
         cmocka_unit_test(items_have_the_size_of_their_encoder),
+        cmocka_unit_test(pictures_that_are_not_resized_stay_within_the_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,25 +60,6 @@ static void check_items(struct cs_layout_maker *m)
     }
 }
 
-enum cs_status cs_media_layout_make(const struct cs_processor *processor,
-                                    const struct cs_media_encoder *encoder,
-                                    const struct cs_medium *medium, struct cs_arena *arena,
-                                    struct cs_media_layout *out, struct cs_err *err)
-{
-    struct cs_layout_maker m = {
-        .processor = processor, .encoder = encoder, .medium = medium, .arena = arena, .err = err};
-
-    CS_ASSERT(medium->width >= 1 && medium->height >= 1);
-    *out = (struct cs_media_layout){0};
-    CS_TRY(check(processor, encoder, err));
-    kinds[processor->kind]->make(&m);
-    if (kinds[processor->kind]->has_one_size)
-        check_items(&m);
-    if (m.status == CS_OK)
-        *out = m.out;
-    return m.status;
-}
-
 enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
                                   const struct cs_media_encoder *encoder,
                                   struct cs_media_bounds *out, struct cs_err *err)
@@ -93,6 +74,47 @@ enum cs_status cs_media_bounds_of(const struct cs_processor *processor,
     if (out->placeholders == 0)
         out->placeholders = out->rows;
     return CS_OK;
+}
+
+/* What is not resized may be larger than what a processor makes, for which slots have room. */
+static void check_most(struct cs_layout_maker *m)
+{
+    struct cs_media_bounds most;
+
+    m->status = cs_media_bounds_of(m->processor, m->encoder, &most, m->err);
+    bool is_within =
+        m->status != CS_OK || (m->out.n_items <= most.items && m->out.n_rows <= most.placeholders);
+    for (int32_t i = 0; i < m->out.n_items && m->status == CS_OK; i++)
+        is_within = is_within && m->out.items[i].shape.rows <= most.item_rows &&
+                    m->out.items[i].shape.bytes <= most.item_bytes;
+    if (!is_within)
+        cs_layout_fail(
+            m, CS_INVALID,
+            "picture of %d x %d pixels becomes %lld rows, but do_resize is false and the "
+            "processor's size gives %lld at most: make it smaller, or let it be resized",
+            m->medium->width, m->medium->height, (long long)m->out.n_rows,
+            (long long)most.placeholders);
+}
+
+enum cs_status cs_media_layout_make(const struct cs_processor *processor,
+                                    const struct cs_media_encoder *encoder,
+                                    const struct cs_medium *medium, struct cs_arena *arena,
+                                    struct cs_media_layout *out, struct cs_err *err)
+{
+    struct cs_layout_maker m = {
+        .processor = processor, .encoder = encoder, .medium = medium, .arena = arena, .err = err};
+
+    CS_ASSERT(medium->width >= 1 && medium->height >= 1);
+    *out = (struct cs_media_layout){0};
+    CS_TRY(check(processor, encoder, err));
+    kinds[processor->kind]->make(&m);
+    if (kinds[processor->kind]->has_one_size)
+        check_items(&m);
+    if (!processor->do_resize && m.status == CS_OK)
+        check_most(&m);
+    if (m.status == CS_OK)
+        *out = m.out;
+    return m.status;
 }
 
 bool cs_media_ignores_size(const struct cs_processor *p)
