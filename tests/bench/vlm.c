@@ -2,6 +2,7 @@
 #include "bench/vlm.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -437,6 +438,7 @@ bool cs_vlm_run_ranks(int n, cs_vlm_rank *run, void *user)
     pid_t pid[CS_VLM_MAX_RANKS];
     bool is_good = true;
     connect_all(n, fds);
+    fflush(NULL);
     for (int a = 0; a < n; a++) {
         pid[a] = fork();
         if (pid[a] != 0)
@@ -446,9 +448,12 @@ bool cs_vlm_run_ranks(int n, cs_vlm_rank *run, void *user)
         _exit(0);
     }
     close_others(n, fds, -1);
-    for (int a = 0; a < n; a++) {
+    for (int left = n; left > 0; left--) {
         int status = 1;
-        waitpid(pid[a], &status, 0);
+        const pid_t ended = wait(&status);
+        for (int a = 0; is_good && status != 0 && a < n; a++) /* the others would wait for it */
+            if (pid[a] != ended)
+                kill(pid[a], SIGKILL);
         is_good = is_good && status == 0;
     }
     return is_good;

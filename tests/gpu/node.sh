@@ -1,6 +1,6 @@
 # Sourced by soak.sh, kill.sh and layouts.sh (bash): reads their command line, then the programs of a build directory
 # as a node with GPUs, with a private daemon (tests/support/e2e.sh). The caller has set: numbers (names of its options
-# with a number; each is a variable with its default, gpus among them: how many a job takes) and, where it has any,
+# with a number or text; each is a variable with its default, gpus among them: how many a job takes) and, where it has any,
 # switches (names of options without: is_NAME is no, or yes when given). Set here: size (small, or wide with --wide),
 # is_cpu (yes with --cpu: CPU ranks, to try the scripts where there is no GPU), build (the directory). --help prints
 # the comment at the head of the script, up to its "set".
@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
     -*)
       case " ${switches:-} " in *" $option "*) printf -v "is_$option" yes; shift; continue ;; esac
       case " $numbers " in *" $option "*) ;; *) echo "${0##*/}: $1 is no option; --help tells them" >&2; exit 1 ;; esac
-      printf -v "$option" %s "${2:?$1 needs a number}"
+      printf -v "$option" %s "${2:?$1 needs a value}"
       shift ;;
     *) build=$1 ;;
   esac
