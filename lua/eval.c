@@ -102,6 +102,8 @@ enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_s
     cs_buf_addf(&chunk, "@%s", path);
     status = cs_lua_state_run(&lua->state, cs_buf_str(&chunk), cs_buf_str(&text), text.len, err);
     if (status == CS_OK)
+        status = cs_lua_param_check(lua->state.L, err);
+    if (status == CS_OK)
         take_result(lua, out);
 out:
     cs_buf_free(&text);
@@ -175,6 +177,8 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     const char *code = is_expression ? cs_buf_str(&expression) : text;
     enum cs_status status =
         cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
+    if (status == CS_OK)
+        status = cs_lua_param_check(lua->state.L, err);
     if (status == CS_OK)
         take_result(lua, out);
     cs_buf_free(&name);

@@ -35,9 +35,17 @@ static const struct cs_lua_method methods[] = {
 /* what a value may be: alternatives between bars, words of a choice without their quotes */
 static const char *type_words(const struct cs_arg *arg)
 {
-    static const char *const plain[] = {
-        "string", "integer", "number",   "boolean",      "table",
-        "",       "table",   "function", "number|false", "string|table"};
+    static const char *const plain[] = {"string",
+                                        "integer",
+                                        "number",
+                                        "boolean",
+                                        "table",
+                                        "",
+                                        "table",
+                                        "function",
+                                        "number|false",
+                                        "string|table",
+                                        "string|number|boolean"};
     if (arg->type == CS_ARG_VALUE)
         return cs_lua_kind_name(arg->kind);
     return arg->values ? arg->values : plain[arg->type];

@@ -46,6 +46,7 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[6] = cs_lua_area_search();
     out[7] = cs_lua_area_sweep();
     out[8] = cs_lua_area_lab_text();
+    out[9] = cs_lua_area_param();
 }
 
 /* A name that the module or a table in it does not have is an error with the nearest one. */

@@ -4,7 +4,7 @@
 
 #include "lua/bind/bind.h"
 
-enum { CS_LUA_AREAS = 9 };
+enum { CS_LUA_AREAS = 10 };
 
 /* the tables of all areas, in the order of the manual */
 void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS]);

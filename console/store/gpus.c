@@ -1,4 +1,4 @@
-/* GPUs of the daemon's node into the store. What makes no sense is unknown. */
+/* GPUs and CPU ranks of the daemon's node into the store. What makes no sense is unknown. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +72,7 @@ static void read_gpu(const json_t *o, struct cs_store_gpu *out)
     out->mem_busy = share(json_object_get(o, "mem_busy"));
     out->job = known(o, "job");
     out->rank = known(o, "rank");
+    cs_str_copy(out->owner, sizeof out->owner, cs_msg_str(o, "owner", ""));
     read_history(cs_msg_arr(o, "history"), out);
     read_processes(json_object_get(o, "processes"), out);
 }
@@ -87,7 +88,8 @@ void cs_store_gpus_message(struct cs_store *store, const json_t *msg)
     CS_ASSERT(gpus->gpu);
     for (size_t i = 0; i < json_array_size(devices) && gpus->n < CS_STORE_GPUS; i++) {
         const json_t *o = json_array_get(devices, i);
-        if (cs_str_starts(cs_msg_str(o, "name", ""), "cuda:"))
+        if (cs_str_starts(cs_msg_str(o, "name", ""), "cuda:") ||
+            cs_str_starts(cs_msg_str(o, "name", ""), "cpu:"))
             read_gpu(o, &gpus->gpu[gpus->n++]);
     }
 }

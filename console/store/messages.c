@@ -37,6 +37,17 @@ static void read_alarms(struct cs_store_job *job, const json_t *alarms)
     cs_buf_free(&text);
 }
 
+static void read_labels(struct cs_store_job *job, const json_t *o)
+{
+    const json_t *tags = cs_msg_arr(o, "tags");
+    size_t used = 0;
+    job->tags[0] = '\0';
+    for (size_t i = 0; i < json_array_size(tags) && used < sizeof job->tags; i++)
+        used += (size_t)snprintf(job->tags + used, sizeof job->tags - used, "%s%s", i ? " " : "",
+                                 json_string_value(json_array_get(tags, i)));
+    cs_str_copy(job->note, sizeof job->note, cs_msg_str(o, "note", ""));
+}
+
 static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
 {
     int64_t id = cs_msg_int(o, "id", 0);
@@ -88,6 +99,8 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
     job->tokens_per_j = cs_msg_num(o, "tokens_per_j", job->tokens_per_j);
     if (cs_msg_arr(o, "bubble"))
         job->bubble = mean_of(cs_msg_arr(o, "bubble"));
+    job->place = cs_msg_int(o, "place", 0);
+    read_labels(job, o);
     read_alarms(job, cs_msg_arr(o, "alarms"));
     return job;
 }

@@ -34,6 +34,8 @@ struct cs_store_job {
     int64_t id;
     char name[64], owner[32], state[16], reason[512], dir[512];
     char spec_hash[65], plan_hash[65];
+    char tags[256], note[512]; /* tags: a space between two */
+    int64_t place;             /* in the queue, 0: it is not in it */
     char alarm[CS_STORE_LINE]; /* the worst, as cs_alarm_print says it; "" none */
     int n_alarms, alarm_level; /* rules that raised some; level of the worst (enum cs_log_level) */
     int64_t step, steps;       /* finished, asked for; -1 unknown */
@@ -72,13 +74,14 @@ struct cs_store_gpu_process {
     char command[64];       /* "" unknown */
 };
 
-struct cs_store_gpu { /* integers: -1 unknown; shares: 0..1, NaN unknown */
+struct cs_store_gpu { /* or a CPU rank; integers: -1 unknown; shares: 0..1, NaN unknown */
     char name[16], model[96], error[96], throttle[96];
     double busy, mem_busy;
     int64_t mem_bytes, mem_used_bytes, power_mw, power_limit_mw, temp_c, slowdown_c;
     int64_t sm_mhz, sm_max_mhz, mem_mhz, energy_mj;
     int64_t pcie_gen, pcie_max_gen, pcie_width, pcie_max_width;
     int64_t job, rank;                    /* who holds it; job 0: nobody */
+    char owner[32];                       /* of that job */
     int n_history, n_processes;           /* n_processes -1: unknown */
     double history[CS_STORE_GPU_HISTORY]; /* busy, a second apart, the newest last */
     struct cs_store_gpu_process process[CS_STORE_GPU_PROCESSES];

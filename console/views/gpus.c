@@ -10,10 +10,10 @@
 #include "console/views/view.h"
 #include "core/base/str.h"
 
-enum { N_COLUMNS = 10, CELL = 96, MIN_LIST = 5, ROWS = 64 };
+enum { N_COLUMNS = 11, CELL = 96, MIN_LIST = 5, ROWS = 64 };
 
 static const struct cs_column columns[N_COLUMNS] = {
-    {"GPU",    6, 8,  0, CS_ALIGN_LEFT },
+    {"DEVICE", 6, 8,  0, CS_ALIGN_LEFT },
     {"MODEL",  8, 22, 8, CS_ALIGN_LEFT },
     {"UTIL",   4, 0,  0, CS_ALIGN_LEFT },
     {"MEMORY", 6, 0,  0, CS_ALIGN_LEFT },
@@ -22,6 +22,7 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"MHZ",    4, 0,  3, CS_ALIGN_RIGHT},
     {"HOLDS",  9, 22, 7, CS_ALIGN_LEFT },
     {"JOB",    5, 0,  2, CS_ALIGN_LEFT },
+    {"OWNER",  5, 12, 6, CS_ALIGN_LEFT },
     {"STAGE",  5, 14, 5, CS_ALIGN_LEFT },
 };
 
@@ -102,6 +103,10 @@ static void memory_cell(char *out, const struct cs_store_gpu *gpu, int width,
         snprintf(out, CELL, "%s    -", text);
         return;
     }
+    if (gpu->mem_bytes < 0) { /* of a CPU rank: the machine's memory is everybody's */
+        snprintf(out, CELL, "%s %4s GiB", text, used);
+        return;
+    }
     snprintf(out, CELL, width < 8 ? "%s %4s/%s" : "%s %4s/%s GiB", text, used, all);
 }
 
@@ -156,7 +161,8 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_gpu *
     snprintf(c->text[8], CELL, "-");
     if (gpu->job > 0)
         snprintf(c->text[8], CELL, "%lld/%lld", (long long)gpu->job, (long long)gpu->rank);
-    stage_cell(c->text[9], store, gpu);
+    cs_str_copy(c->text[9], CELL, gpu->owner[0] ? gpu->owner : "-");
+    stage_cell(c->text[10], store, gpu);
 }
 
 static enum cs_style temp_style(const struct cs_store_gpu *gpu)

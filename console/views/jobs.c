@@ -235,8 +235,14 @@ static void draw_details(const struct cs_store *store, const struct cs_screen *s
         job->plan_hash[0] ? job->plan_hash : "-", (long long)job->generation);
     if (job->checkpoint_step >= 0)
         put(&d, "checkpoint", "step %lld", (long long)job->checkpoint_step);
+    if (job->place > 0)
+        put(&d, "queue", "place %lld", (long long)job->place);
     if (job->reason[0])
         put(&d, "reason", "%s", job->reason);
+    if (job->tags[0])
+        put(&d, "tags", "%s", job->tags);
+    if (job->note[0])
+        put(&d, "note", "%s", job->note);
     put_alarms(&d, job);
     if (isfinite(job->exact_match))
         put(&d, "held-out", "exact match %.3f", job->exact_match);

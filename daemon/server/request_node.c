@@ -72,6 +72,17 @@ static void set_warning(struct cs_call *c)
     cs_msg_set(c->reply, "deaf", deaf);
 }
 
+static void set_counts(struct cs_call *c)
+{
+    int64_t live = 0, queued = 0;
+    for (size_t i = 0; i < c->server->n_jobs; i++) {
+        live += cs_job_is_live(c->server->jobs[i]);
+        queued += cs_job_is(c->server->jobs[i], CS_STATE_QUEUED);
+    }
+    cs_msg_set_int(c->reply, "live", live);
+    cs_msg_set_int(c->reply, "queued", queued);
+}
+
 enum cs_status cs_request_node(struct cs_call *c, struct cs_err *err)
 {
     struct sysinfo info;
@@ -103,6 +114,7 @@ enum cs_status cs_request_node(struct cs_call *c, struct cs_err *err)
     cs_msg_set_int(c->reply, "started_ns", c->server->started_ns);
     cs_msg_set_str(c->reply, "state_dir", c->server->state_dir);
     cs_msg_set_bool(c->reply, "draining", c->server->is_draining);
+    set_counts(c);
     set_warning(c);
     return CS_OK;
 }

@@ -8,9 +8,17 @@
 #include "core/base/near.h"
 #include "lua/base/json.h"
 
-static const char *const type_names[] = {
-    "a string", "an integer", "a number",   "true or false",     "a table",
-    "a value",  "a list",     "a function", "a number or false", "a name or a table"};
+static const char *const type_names[] = {"a string",
+                                         "an integer",
+                                         "a number",
+                                         "true or false",
+                                         "a table",
+                                         "a value",
+                                         "a list",
+                                         "a function",
+                                         "a number or false",
+                                         "a name or a table",
+                                         "a string, a number, true or false"};
 
 static const struct cs_arg *find_arg(const struct cs_lua_function *f, const char *key)
 {
@@ -118,6 +126,9 @@ static void check_value(lua_State *L, const struct cs_lua_function *f, const str
     case CS_ARG_TABLE:
     case CS_ARG_LIST:
         ok = type == LUA_TTABLE;
+        break;
+    case CS_ARG_PLAIN:
+        ok = type == LUA_TSTRING || type == LUA_TNUMBER || type == LUA_TBOOLEAN;
         break;
     case CS_ARG_NAMED:
         ok = type == LUA_TTABLE || type == LUA_TSTRING;

@@ -22,6 +22,7 @@ enum cs_arg_type {
     CS_ARG_FUNCTION,
     CS_ARG_LIMIT, /* a number, or false: off */
     CS_ARG_NAMED, /* plain data, or a string that is short for { name = STRING } */
+    CS_ARG_PLAIN, /* a string, a number, true or false */
 };
 
 struct cs_arg {

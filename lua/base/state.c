@@ -159,6 +159,7 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
     state->limit_bytes = limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
     state->here = limits ? limits->here : (struct cs_here){0};
     state->skips_profiles = limits && limits->skips_profiles;
+    state->set = limits ? limits->set : NULL;
     state->budget = limits && limits->instructions ? limits->instructions : 50000000;
     state->time_ns = limits && limits->time_ns ? limits->time_ns : USUAL_TIME_NS;
     start(state);

@@ -12,6 +12,7 @@
 #include "core/base/buf.h"
 #include "core/base/status.h"
 #include "core/plan/cluster.h"
+#include "core/program/options.h"
 
 struct cs_lua_limits {
     size_t memory_bytes;  /* 0: 64 MiB; Lua's own and what values of cs.* hold */
@@ -19,6 +20,7 @@ struct cs_lua_limits {
     int64_t time_ns;      /* wall clock; 0: 30 s. What cs.search takes comes on top */
     struct cs_here here;  /* what cs.cluster "here" is; zero: CPU ranks */
     bool skips_profiles;  /* files named as profile are not read: they are about to be measured */
+    const struct cs_texts *set; /* NAME=VALUE for cs.param; NULL: none. Must outlive the state */
 };
 
 struct cs_lua_value;
@@ -28,6 +30,8 @@ struct cs_lua_state {
     lua_State *L;
     struct cs_here here;
     bool skips_profiles;
+    const struct cs_texts *set;
+    uint32_t set_used;              /* a bit each: the script has asked for it */
     size_t used_bytes, limit_bytes; /* used: with value_bytes */
     size_t value_bytes;             /* outside Lua's memory: what values hold that were counted */
     size_t swept_bytes;             /* value_bytes after garbage was last collected for them */

@@ -18,8 +18,11 @@ struct cs_lua_area cs_lua_area_lab_data(void);
 struct cs_lua_area cs_lua_area_lab_text(void);
 struct cs_lua_area cs_lua_area_search(void);
 struct cs_lua_area cs_lua_area_sweep(void);
+struct cs_lua_area cs_lua_area_param(void);
 
 int cs_lua_model_lora(lua_State *L); /* bind_adapter.c: a method of models */
+/* Every --set must have been asked for. CS_USAGE names one that was not, and the nearest parameter. */
+enum cs_status cs_lua_param_check(lua_State *L, struct cs_err *err) CS_NODISCARD;
 /* metatables with methods */
 void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);

@@ -372,6 +372,10 @@ function sweep_:json() end
 ---@field token? string placeholder in user turns (default "<image>")
 ---@field rows? integer LLM rows of a picture (default 1)
 
+---@class cs.param.Args
+---@field name string as --set names it: letters, digits, _ and .
+---@field default? string|number|boolean what it is without --set, which must be of its type; none: --set is needed, and gives a text
+
 ---a model directory as save_pretrained writes it
 ---@param args string|cs.hf.Args
 ---@return cs.hf
@@ -500,5 +504,10 @@ function cs.lab.tokens(args) end
 ---@param args cs.lab.render.Args
 ---@return table
 function cs.lab.render(args) end
+
+---a parameter of the script: what --set NAME=VALUE says, else its default; cs.param(NAME, DEFAULT) is short for it
+---@param args string|cs.param.Args
+---@return string|number|boolean
+function cs.param(args) end
 
 return cs

@@ -48,14 +48,14 @@ done
 for path in $(ls -d */ | grep -v '^build'); do
     echo "$map" | grep -q "^${path%/}" || say "README.md has no line for $path"
 done
-# completion: what is typed so far, and what is offered
-complete() {
+# completion: what is typed so far, and what is offered; in the shells that are there
+complete() { # WANT WORDS...
     want=$1
     shift
     got=$(bash -c '. scripts/completion.bash
-        COMP_WORDS=(cornstarch-console "$@") COMP_CWORD=$#
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
         _cornstarch_console
-        echo "${COMPREPLY[*]}"' bash "$@")
+        echo "${COMPREPLY[*]}"' bash "$bin/cornstarch-console" "$@")
     [ "$got" = "$want" ] || say "completion of '$*' is '$got', not '$want'"
 }
 if command -v bash >/dev/null; then
@@ -63,6 +63,11 @@ if command -v bash >/dev/null; then
     complete "init show check convert" model ""
     complete "shapes" data make ""
     complete "--plain" run --pl
-    complete "README.md" run READ
+    complete "scripts" inspect scri
+    complete "failed" jobs --state fa
+fi
+if command -v fish >/dev/null; then
+    got=$(PATH=$bin:$PATH fish --no-config -c 'source scripts/completion.fish; complete -C "cornstarch-console daemon un"' | cut -f1)
+    [ "$got" = undrain ] || say "fish completes 'daemon un' as '$got'"
 fi
 exit $bad

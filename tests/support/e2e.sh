@@ -107,7 +107,7 @@ done_job() {
 }
 
 runner_pid() { field pid <"$jobs/$1/state.json"; }
-daemon_pid() { "$C" daemon status --json | sed -n 's/.*process \([0-9]*\),.*/\1/p'; }
+daemon_pid() { "$C" daemon status --json | field pid; }
 # children of a process by program: children PID cornstarch-worker
 children() {
   local pid

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "console/cli/docs/command_docs.h"
+#include "console/cli/docs/complete.h"
 
 static void names_and_keys_are_unique(void **state)
 {
@@ -115,8 +116,10 @@ static void help_list_manual_and_completion_hold_every_command(void **state)
     cs_commands_help(&cs_commands, 80, &help);
     cs_commands_list(&cs_commands, &list);
     cs_commands_mdoc(&cs_commands, &mdoc);
-    assert_true(cs_commands_completion(&cs_commands, "bash", &bash));
-    assert_false(cs_commands_completion(&cs_commands, "fish", &bash));
+    assert_true(cs_commands_completion("bash", &bash));
+    assert_true(cs_commands_completion("zsh", &bash));
+    assert_true(cs_commands_completion("fish", &bash));
+    assert_false(cs_commands_completion("tcsh", &bash));
     for (int i = 0; i < n; i++) {
         char line[200];
         assert_non_null(strstr(help.data, c[i]->help));
@@ -124,8 +127,6 @@ static void help_list_manual_and_completion_hold_every_command(void **state)
         assert_non_null(strstr(list.data, line));
         snprintf(line, sizeof(line), ".It Cm %s Ar ", c[i]->name);
         assert_int_equal(count(mdoc.data, line), 1);
-        snprintf(line, sizeof(line), "    \"%s \"*) list=", c[i]->name);
-        assert_int_equal(count(bash.data, line), 1);
         for (size_t o = 0; o < c[i]->n_options; o++) {
             snprintf(line, sizeof(line), "\t%s\t", c[i]->options[o].name);
             assert_non_null(strstr(list.data, line));
@@ -138,6 +139,88 @@ static void help_list_manual_and_completion_hold_every_command(void **state)
     cs_buf_free(&bash);
 }
 
+static void another_name_is_the_same_command(void **state)
+{
+    static const char *const rows[][2] = {
+        {"ls",     "jobs"  },
+        {"ps",     "jobs"  },
+        {"kill",   "stop"  },
+        {"watch",  "attach"},
+        {"remove", "rm"    },
+    };
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        char word[32], *argv[] = {word, (char[]){"3"}};
+        const struct cs_command *command = NULL;
+        int words = 0;
+        snprintf(word, sizeof word, "%s", rows[i][0]);
+        assert_int_equal(cs_command_find(&cs_commands, 2, argv, &command, &words, NULL), CS_OK);
+        assert_string_equal(command->name, rows[i][1]);
+        assert_int_equal(words, 1);
+    }
+}
+
+static void no_other_name_is_taken_twice(void **state)
+{
+    (void)state;
+    for (int i = 0; i < cs_commands.n; i++) {
+        char list[128], *save = NULL;
+        snprintf(list, sizeof list, "%s",
+                 cs_commands.row[i]->aliases ? cs_commands.row[i]->aliases : "");
+        for (char *word = strtok_r(list, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+            const struct cs_command *command = NULL;
+            char *argv[] = {word};
+            int words = 0;
+            assert_int_equal(cs_command_find(&cs_commands, 1, argv, &command, &words, NULL), CS_OK);
+            assert_ptr_equal(command, cs_commands.row[i]);
+        }
+    }
+}
+
+/* the words that are offered, a space between two, then the kind of what else may stand there */
+static void expect_completion(const char *line, const char *want)
+{
+    char text[200], got[2000] = "", *words[16], *save = NULL;
+    int n = 0;
+    struct cs_completion found;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word = strtok_r(text, " ", &save); word && n < 15; word = strtok_r(NULL, " ", &save))
+        words[n++] = word;
+    char empty[] = "";
+    if (n == 0 || line[strlen(line) - 1] == ' ')
+        words[n++] = empty;
+    cs_complete(&cs_commands, n, words, &found);
+    for (const char *at = cs_buf_str(&found.lines); *at; at += strcspn(at, "\n") + 1)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s ", (int)strcspn(at, "\t"), at);
+    snprintf(got + strlen(got), sizeof got - strlen(got), "<%s>", found.kind);
+    cs_buf_free(&found.lines);
+    assert_string_equal(got, want);
+}
+
+static void a_line_is_completed_by_the_table(void **state)
+{
+    (void)state;
+    expect_completion("attac", "attach <>");
+    expect_completion("model ", "init show check convert <>");
+    expect_completion("data make ", "shapes <>");
+    expect_completion("daemon st", "start stop status <>");
+    expect_completion("pause ", "<ID>");
+    expect_completion("pause --json ", "<ID>");
+    expect_completion("pause --socket ", "<PATH>");
+    expect_completion("kill ", "<ID>"); /* by another name */
+    expect_completion("run --pl", "--plain <>");
+    expect_completion("run --tag x ", "<SCRIPT>");
+    expect_completion("rm 1 ", "<ID>"); /* any number of them */
+    expect_completion("resume 1 ", "<SCRIPT>");
+    expect_completion("pause 1 ", "<>");
+    expect_completion("jobs --state fa", "failed <STATE>");
+    expect_completion("jobs --state failed,l", "failed,lost <STATE>");
+    expect_completion("jobs --tag ", "<TAG>");
+    expect_completion("help daemon und", "undrain <COMMAND>");
+    expect_completion("--read", "--read-only <>");
+    expect_completion("nothing of this kind ", "<>");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +230,9 @@ int main(void)
         cmocka_unit_test(unknown_commands_get_the_nearest_name),
         cmocka_unit_test(every_default_obeys_its_own_range),
         cmocka_unit_test(help_list_manual_and_completion_hold_every_command),
+        cmocka_unit_test(another_name_is_the_same_command),
+        cmocka_unit_test(no_other_name_is_taken_twice),
+        cmocka_unit_test(a_line_is_completed_by_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

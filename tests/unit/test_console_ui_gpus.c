@@ -42,7 +42,7 @@ static struct cs_store *four_cards(void)
                           "state", "RUN"));
     feed(store,
          json_pack("{s:s,s:[o,o,o,o,{s:s}]}", "type", "event.gpus", "devices", gpu(0, 0.5, 50, 7),
-                   gpu(1, 0.9, 40, 0), gpu(2, 0.1, 70, 7), gpu(3, 0.9, 60, 8), "name", "cpu:0"));
+                   gpu(1, 0.9, 40, 0), gpu(2, 0.1, 70, 7), gpu(3, 0.9, 60, 8), "name", "disk:0"));
     return store;
 }
 
@@ -57,7 +57,7 @@ static void order_is(const struct cs_store *store, const struct cs_screen *scree
     assert_string_equal(text, expected);
 }
 
-static void only_gpus_are_kept_and_only_what_makes_sense(void **state)
+static void only_devices_are_kept_and_only_what_makes_sense(void **state)
 {
     (void)state;
     struct cs_store *store = four_cards();
@@ -178,7 +178,7 @@ static void energy_reads_like_a_sentence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_gpus_are_kept_and_only_what_makes_sense),
+        cmocka_unit_test(only_devices_are_kept_and_only_what_makes_sense),
         cmocka_unit_test(cards_sort_and_filter),
         cmocka_unit_test(without_gpus_the_reason_is_shown),
         cmocka_unit_test(figures_on_the_screen_are_those_of_the_message),

@@ -125,9 +125,10 @@ static void script_print(void *user, const char *text)
 }
 
 enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,
-                           struct cs_script_result *out, struct cs_err *err)
+                           const struct cs_texts *set, struct cs_script_result *out,
+                           struct cs_err *err)
 {
-    const struct cs_lua_limits limits = {.here = *here};
+    const struct cs_lua_limits limits = {.here = *here, .set = set};
     return cs_cmd_eval_with(path, is_job, &limits, out, err);
 }
 

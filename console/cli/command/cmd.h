@@ -28,8 +28,10 @@ void cs_cmd_print(const struct cs_buf *text);
 int cs_cmd_width(void);
 
 /* A script's document; kind must be a job when is_job, else a plan is fine too. */
+/* set: of --set, NULL: none */
 enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *here,
-                           struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
+                           const struct cs_texts *set, struct cs_script_result *out,
+                           struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
                                 struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
 /* here.c: what cs.cluster "here" is on the node of the daemon, so that preview and run agree */
@@ -46,14 +48,15 @@ void cs_cmd_number(char out[32], const json_t *job, const char *key, double scal
 /* the exit code of a command that waited for the job: as it says, else that of its state */
 int cs_cmd_job_exit(const json_t *job);
 void cs_cmd_mean_bubble(char out[32], const json_t *job);
-/* cmd_jobs.c: the newest `limit` jobs as a table, or as a document with --json */
-enum cs_status cs_cmd_list_jobs(struct cs_cmd *cmd, int64_t limit, struct cs_err *err) CS_NODISCARD;
+/* job_list.c: jobs as a table, or as a document with --json; the reference is taken */
+enum cs_status cs_cmd_print_jobs(struct cs_cmd *cmd, json_t *reply,
+                                 struct cs_err *err) CS_NODISCARD;
 
 struct cs_cmd_exporting {
     const char *dtype;
     json_t **rows; /* NULL, or it is verified: what was compared, a new list */
 };
-/* cmd_export.c: write the model of a checkpoint of a job directory; ckpt NULL: the newest */
+/* export_dir.c: write the model of a checkpoint of a job directory; ckpt NULL: the newest */
 enum cs_status cs_cmd_export_dir(const char *job_dir, const char *ckpt, const char *dir,
                                  const struct cs_cmd_exporting *how, struct cs_buf *report,
                                  struct cs_err *err) CS_NODISCARD;

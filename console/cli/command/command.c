@@ -31,6 +31,16 @@ static int match(const char *name, int n, char *const *argv)
     return words;
 }
 
+/* one word of "ls ps" */
+static bool is_alias(const char *aliases, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = aliases; at && *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == n && memcmp(at, word, n) == 0)
+            return true;
+    return false;
+}
+
 /* "model" alone, or "model shwo": the commands of a group */
 static enum cs_status group_error(const struct cs_commands *all, int n, char *const *argv,
                                   struct cs_err *err)
@@ -69,6 +79,8 @@ enum cs_status cs_command_find(const struct cs_commands *all, int n, char *const
     *words = 0;
     for (int i = 0; i < all->n; i++) {
         int m = match(all->row[i]->name, n, argv);
+        if (m == 0 && n > 0)
+            m = is_alias(all->row[i]->aliases, argv[0]);
         names[i] = all->row[i]->name;
         if (m > *words) {
             *words = m;

@@ -46,8 +46,9 @@ struct cs_cmd {
 };
 
 struct cs_command {
-    const char *name; /* "jobs", "model init" */
-    char key;         /* in the console's views, 0: none */
+    const char *name;    /* "jobs", "model init" */
+    const char *aliases; /* other names, separated by spaces: "ls ps"; NULL: none */
+    char key;            /* in the console's views, 0: none */
     enum cs_role role;
     enum cs_confirm confirm;
     const char *usage; /* after the name: "[options] ID" */
@@ -59,13 +60,14 @@ struct cs_command {
     size_t values_size; /* bytes of its values, at most CS_COMMAND_VALUES */
 };
 
-enum { CS_COMMAND_VALUES = 256 };
+enum { CS_COMMAND_VALUES = 1024 };
 
 /* in a command's row: its options and the struct of their values, or none of its own */
 #define CS_COMMAND_OPTIONS(table, type)                                                            \
     .options = (table), .n_options = CS_ARRAY_LEN(table), .values_size = sizeof(type)
 #define CS_COMMAND_NO_OPTIONS .values_size = sizeof(struct cs_cmd_common)
-/* an option that several commands have */
+#define CS_SET_HELP           "what cs.param NAME is in the script; may be given several times"
+/* options that several commands have */
 #define CS_OPTION_DEVICES(letter, type)                                                            \
     {                                                                                              \
         "devices", letter, CS_OPT_STRING, 0, 0, NULL, "CLASS:N", NULL,                             \

@@ -20,6 +20,14 @@
     X(stop)                 \
     X(checkpoint)           \
     X(wait)                 \
+    X(attach)               \
+    X(queue)                \
+    X(retry)                \
+    X(clone)                \
+    X(tag)                  \
+    X(note)                 \
+    X(rm)                   \
+    X(prune)                \
     X(nodes)                \
     X(gpus)                 \
     X(export)               \
@@ -37,9 +45,11 @@
     X(daemon_start)         \
     X(daemon_stop)          \
     X(daemon_drain)         \
+    X(daemon_undrain)       \
     X(daemon_status)        \
     X(proxy)                \
     X(raw)                  \
+    X(complete)             \
     X(version)              \
     X(help)
 /* clang-format on */

@@ -44,14 +44,30 @@ static void status_text(const struct cs_cmd *cmd, const json_t *node, char *out,
              warning[0] ? "\n" : "", warning);
 }
 
+/* what a program wants to know of it */
+static enum cs_status print_status_doc(const struct cs_cmd *cmd, const json_t *node,
+                                       struct cs_err *err)
+{
+    static const char *const keys[] = {"node",     "version", "pid",    "started_ns", "state_dir",
+                                       "draining", "live",    "queued", "warning",    "deaf"};
+    json_t *doc = cs_doc_new("cornstarch.daemon/1");
+    for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
+        json_t *value = json_object_get(node, keys[i]);
+        json_object_set(doc, keys[i], value ? value : json_null());
+    }
+    cs_msg_set_str(doc, "socket", cs_client_path(cmd->client));
+    return cs_cmd_print_doc(doc, err);
+}
+
 static enum cs_status print_status(struct cs_cmd *cmd, struct cs_err *err)
 {
     json_t *node = NULL;
     char text[CS_PATH_CAP + 3000];
     CS_TRY(cs_client_call(cmd->client, cs_msg_new("node.show"), &node, err));
     status_text(cmd, node, text, sizeof text);
+    enum cs_status status = cmd->json ? print_status_doc(cmd, node, err) : say(cmd, text, err);
     json_decref(node);
-    return say(cmd, text, err);
+    return status;
 }
 
 static enum cs_status start(struct cs_cmd *cmd, struct cs_err *err)
@@ -82,19 +98,8 @@ static enum cs_status stop(struct cs_cmd *cmd, struct cs_err *err)
                err);
 }
 
-struct drain_values {
-    struct cs_cmd_common common;
-    bool is_off;
-};
-
-static const struct cs_option drain_options[] = {
-    {"off", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "take jobs again; what was paused stays so",
-     offsetof(struct drain_values, is_off)},
-};
-
-static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
+static enum cs_status set_draining(struct cs_cmd *cmd, bool is_off, struct cs_err *err)
 {
-    const bool is_off = ((const struct drain_values *)cmd->values)->is_off;
     char text[160];
     json_t *reply = NULL, *request = cs_msg_new("daemon.drain");
     if (is_off)
@@ -114,6 +119,16 @@ static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
         snprintf(text, sizeof text, "the daemon takes no more jobs; %lld still run and pause",
                  jobs);
     return say(cmd, text, err);
+}
+
+static enum cs_status drain(struct cs_cmd *cmd, struct cs_err *err)
+{
+    return set_draining(cmd, false, err);
+}
+
+static enum cs_status undrain(struct cs_cmd *cmd, struct cs_err *err)
+{
+    return set_draining(cmd, true, err);
 }
 
 const struct cs_command cs_command_daemon_start = {
@@ -142,7 +157,16 @@ const struct cs_command cs_command_daemon_drain = {
     .usage = "[options]",
     .help = "take no more jobs, pause those that run, end",
     .run = drain,
-    CS_COMMAND_OPTIONS(drain_options, struct drain_values),
+    CS_COMMAND_NO_OPTIONS,
+};
+
+const struct cs_command cs_command_daemon_undrain = {
+    .name = "daemon undrain",
+    .role = CS_ROLE_ADMIN,
+    .usage = "[options]",
+    .help = "take jobs again while it drains; what was paused stays so",
+    .run = undrain,
+    CS_COMMAND_NO_OPTIONS,
 };
 
 const struct cs_command cs_command_daemon_status = {

@@ -153,12 +153,14 @@ static json_t *sample_doc(const struct cs_loaded *l, uint64_t index)
 struct inspect_values {
     struct cs_cmd_common common;
     int64_t sample;
+    struct cs_texts set;
 };
 
 #define AT(field) offsetof(struct inspect_values, field)
 /* clang-format off */
 static const struct cs_option inspect_options[] = {
     {"sample", 'n', CS_OPT_INT, 0, INT64_MAX, "0", "N", NULL, "place in the data set", AT(sample)},
+    {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
 };
 
 /* clang-format on */
@@ -168,8 +170,9 @@ static enum cs_status inspect(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_job_data d;
     struct cs_loaded loaded = {0};
-    uint64_t index = (uint64_t)((const struct inspect_values *)cmd->values)->sample;
-    enum cs_status status = cs_job_data_open(cmd->args[0], &d, err);
+    const struct inspect_values *v = cmd->values;
+    uint64_t index = (uint64_t)v->sample;
+    enum cs_status status = cs_job_data_open(cmd->args[0], &v->set, &d, err);
     if (status == CS_OK)
         status = cs_job_data_source(&d, false, err);
     if (status == CS_OK && index >= cs_source_count(d.source))

@@ -18,6 +18,7 @@ enum { MOST_LISTED = 100000 }; /* samples of the document */
 struct check_values {
     struct cs_cmd_common common;
     bool each, compares;
+    struct cs_texts set;
 };
 
 #define AT(field) offsetof(struct check_values, field)
@@ -25,6 +26,7 @@ struct check_values {
 static const struct cs_option check_options[] = {
     {"each", 'e', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "every sample on a line: its tokens and items, or why it is left out", AT(each)},
     {"template", 't', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "compare the text of every sample with what the model's own chat template makes of it (python3 with jinja2 renders that)", AT(compares)},
+    {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
 };
 
 /* clang-format on */
@@ -169,7 +171,8 @@ static enum cs_status check(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_job_data d;
     json_t *sets = json_array();
-    enum cs_status status = cs_job_data_open(cmd->args[0], &d, err);
+    enum cs_status status =
+        cs_job_data_open(cmd->args[0], &((const struct check_values *)cmd->values)->set, &d, err);
     if (status == CS_OK)
         status = check_one(cmd, &d, false, sets, err);
     if (status == CS_OK && d.spec->has_eval)

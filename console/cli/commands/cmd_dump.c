@@ -65,7 +65,7 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
     }
     enum cs_status status = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
     if (status == CS_OK && v->script)
-        status = cs_cmd_eval_plan(cmd, v->script, v->devices, &dump.here, &result, err);
+        status = cs_cmd_eval_plan(cmd, v->script, v->devices, NULL, &dump.here, &result, err);
     dump.spec = result.document;
     if (status == CS_OK)
         status = cs_cmd_print_dump(&dump, err);

@@ -14,6 +14,8 @@ static enum cs_status help_of(const struct cs_cmd *cmd, struct cs_buf *out, stru
     size_t n_options = cs_command_options(command, options, CS_ARRAY_LEN(options));
     struct cs_cli cli = cs_command_cli(command, options, n_options, name, sizeof name);
     cs_options_help(&cli, cs_cmd_width(), out);
+    if (command->aliases)
+        cs_buf_addf(out, "\nother names: %s\n", command->aliases);
     return CS_OK;
 }
 
@@ -30,7 +32,7 @@ static const struct cs_option options[] = {
     {"list", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "every command and option, tab-separated", AT(list)},
     {"mdoc", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "the same for the manual page", AT(mdoc)},
     {"part", 0, CS_OPT_ENUM, 0, 0, "commands", NULL, cs_manual_parts, "with --mdoc, another part of the manual pages", AT(part)},
-    {"completion", 0, CS_OPT_STRING, 0, 0, NULL, "SHELL", NULL, "script for bash or zsh", AT(completion)},
+    {"completion", 0, CS_OPT_STRING, 0, 0, NULL, "SHELL", NULL, "script for bash, zsh or fish", AT(completion)},
 };
 
 /* clang-format on */
@@ -45,9 +47,9 @@ static enum cs_status help(struct cs_cmd *cmd, struct cs_err *err)
         cs_commands_list(cmd->all, &text);
     else if (v->mdoc)
         cs_manual_part(cmd->all, (enum cs_manual_part)v->part, &text);
-    else if (v->completion && !cs_commands_completion(cmd->all, v->completion, &text))
-        status =
-            cs_fail(err, CS_USAGE, "--completion knows bash and zsh, not '%.60s'", v->completion);
+    else if (v->completion && !cs_commands_completion(v->completion, &text))
+        status = cs_fail(err, CS_USAGE, "--completion knows bash, zsh and fish, not '%.60s'",
+                         v->completion);
     else if (!v->completion && cmd->n > 0)
         status = help_of(cmd, &text, err);
     else if (!v->completion)

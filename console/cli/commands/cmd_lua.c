@@ -25,6 +25,7 @@ struct values {
     bool meta, manual;
     const char *code, *devices;
     int64_t memory, instructions, time;
+    struct cs_texts set;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -33,6 +34,7 @@ static const struct cs_option options[] = {
     {"execute", 'e', CS_OPT_STRING, 0, 0, NULL, "CODE", NULL, "run this text", AT(code)},
     {"meta", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the types for editors", AT(meta)},
     {"manual", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "print the reference part of cornstarch-lua(7)", AT(manual)},
+    {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
     CS_OPTION_DEVICES(0, struct values),
     {"memory", 0, CS_OPT_SIZE, 1 << 20, INT64_C(1) << 40, "64MiB", NULL, NULL, "memory a script may use", AT(memory)},
     {"instructions", 0, CS_OPT_INT, 1000, INT64_MAX, "50000000", NULL, NULL, "instructions a script may use", AT(instructions)},
@@ -94,8 +96,10 @@ static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
     const struct values *v = cmd->values;
     struct cs_lua *lua = NULL;
     struct cs_script_result result = {0};
-    struct cs_lua_limits limits = {
-        .memory_bytes = (size_t)v->memory, .instructions = v->instructions, .time_ns = v->time};
+    struct cs_lua_limits limits = {.memory_bytes = (size_t)v->memory,
+                                   .instructions = v->instructions,
+                                   .time_ns = v->time,
+                                   .set = &v->set};
     if (v->meta || v->manual)
         return print_reference(v->meta ? cs_lua_meta : cs_lua_manual);
     if ((v->code != NULL) == (cmd->n > 0))

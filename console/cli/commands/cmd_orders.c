@@ -65,7 +65,7 @@ static enum cs_status add_script(struct cs_cmd *cmd, const char *script, json_t 
     struct cs_script_result result;
     struct cs_here here;
     CS_TRY(cs_cmd_here(cmd, &here, err));
-    CS_TRY(cs_cmd_eval(script, true, &here, &result, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, NULL, &result, err));
     cs_msg_set_str(request, "plan_hash", cs_msg_str(result.document, "plan_hash", ""));
     cs_msg_set(request, "spec", json_incref(result.document));
     if (result.ranks > 0)
@@ -128,6 +128,11 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
 #define ARGS_stop       .usage = "[options] ID", .max_args = 1
 #define ARGS_checkpoint .usage = "[options] ID", .max_args = 1
 
+#define ALIASES_pause      NULL
+#define ALIASES_resume     "continue"
+#define ALIASES_stop       "kill cancel"
+#define ALIASES_checkpoint "save"
+
 #define X(id, letter, message, least_role, question, text)                                         \
     const struct cs_command cs_command_##id = {                                                    \
         .name = #id,                                                                               \
@@ -135,6 +140,7 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
         .role = least_role,                                                                        \
         .confirm = question,                                                                       \
         .help = text,                                                                              \
+        .aliases = ALIASES_##id,                                                                   \
         .run = id##_job,                                                                           \
         .min_args = 1,                                                                             \
         ARGS_##id,                                                                                 \

@@ -20,6 +20,7 @@ struct values {
     bool explain, compare;
     int64_t limit;
     const char *devices;
+    struct cs_texts set;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -28,6 +29,7 @@ static const struct cs_option options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose; every setting that neither the script nor a directory gave", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
+    {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
     CS_OPTION_DEVICES('D', struct values),
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
@@ -232,9 +234,9 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
     if (v->screen)
-        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, err);
+        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, &v->set, err);
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
-    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &result, err));
+    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &v->set, &result, err));
     enum cs_status status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
                                                            : plan_one(cmd, &result, &here, err);
     cs_script_result_free(&result);

@@ -40,6 +40,15 @@ static void put_alarms(struct cs_buf *out, const json_t *alarms)
     }
 }
 
+static void put_tags(struct cs_buf *out, const json_t *tags)
+{
+    struct cs_buf text = {0};
+    for (size_t i = 0; i < json_array_size(tags); i++)
+        cs_buf_addf(&text, "%s%s", i ? " " : "", json_string_value(json_array_get(tags, i)));
+    put_text(out, "tags", cs_buf_str(&text));
+    cs_buf_free(&text);
+}
+
 static void put_job(struct cs_buf *out, const json_t *job)
 {
     char text[160], predicted[32], measured[32], loss[32], exact[32], bubble[32];
@@ -49,6 +58,12 @@ static void put_job(struct cs_buf *out, const json_t *job)
     put_text(out, "owner", cs_msg_str(job, "owner", ""));
     put_text(out, "state", cs_msg_str(job, "state", ""));
     put_text(out, "reason", cs_msg_str(job, "reason", ""));
+    if (cs_msg_int(job, "place", 0) > 0) {
+        snprintf(text, sizeof text, "place %lld", (long long)cs_msg_int(job, "place", 0));
+        put_text(out, "queue", text);
+    }
+    put_tags(out, cs_msg_arr(job, "tags"));
+    put_text(out, "note", cs_msg_str(job, "note", ""));
     put_alarms(out, cs_msg_arr(job, "alarms"));
     cs_cmd_number(loss, job, "loss", 1, 4, "");
     cs_cmd_number(exact, job, "exact_match", 1, 4, "");
@@ -126,6 +141,7 @@ static enum cs_status show(struct cs_cmd *cmd, struct cs_err *err)
 
 const struct cs_command cs_command_show = {
     .name = "show",
+    .aliases = "info",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] ID",
     .help = "everything about one job",

@@ -10,7 +10,7 @@ void cs_commands_help(const struct cs_commands *all, int width, struct cs_buf *o
 void cs_commands_list(const struct cs_commands *all, struct cs_buf *out);
 void cs_commands_mdoc(const struct cs_commands *all,
                       struct cs_buf *out); /* of cornstarch-console.1 */
-/* shell: bash, zsh; false: another */
-bool cs_commands_completion(const struct cs_commands *all, const char *shell, struct cs_buf *out);
+/* completion.c: script for a shell: bash, zsh, fish; false: another */
+bool cs_commands_completion(const char *shell, struct cs_buf *out);
 
 #endif

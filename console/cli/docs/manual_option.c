@@ -7,9 +7,9 @@
 
 /* as --help names them */
 static const char *const argument_names[CS_OPT_TYPE_COUNT] = {
-    [CS_OPT_FLAG] = "",         [CS_OPT_INT] = "N",    [CS_OPT_SIZE] = "SIZE",
-    [CS_OPT_DURATION] = "TIME", [CS_OPT_NUMBER] = "X", [CS_OPT_STRING] = "TEXT",
-    [CS_OPT_ENUM] = "WORD",
+    [CS_OPT_FLAG] = "",         [CS_OPT_INT] = "N",      [CS_OPT_SIZE] = "SIZE",
+    [CS_OPT_DURATION] = "TIME", [CS_OPT_NUMBER] = "X",   [CS_OPT_STRING] = "TEXT",
+    [CS_OPT_ENUM] = "WORD",     [CS_OPT_TEXTS] = "TEXT",
 };
 
 void cs_manual_option(struct cs_buf *out, const struct cs_option *o)

@@ -9,6 +9,7 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/docs/screen_options.h"
 #include "console/screen/ui.h"
+#include "core/wire/wire.h"
 
 enum { MOST_JOBS = 1000 /* listed where there is no screen */ };
 
@@ -27,6 +28,14 @@ static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, s
     cs_client_on_state(cmd->client, NULL, NULL);
     cmd->exit_code = result.is_over ? result.exit : 0;
     return CS_OK;
+}
+
+static enum cs_status list(struct cs_cmd *cmd, struct cs_err *err)
+{
+    json_t *reply = NULL, *request = cs_msg_new("jobs.list");
+    cs_msg_set_int(request, "limit", MOST_JOBS);
+    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
+    return cs_cmd_print_jobs(cmd, reply, err);
 }
 
 enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_err *err)
@@ -53,7 +62,7 @@ enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_er
     if (!v.plain && !v.json && cs_cli_has_screen())
         status = show(&cmd, &ui, err);
     if (status == CS_UNSUPPORTED)
-        status = cs_cmd_list_jobs(&cmd, MOST_JOBS, err);
+        status = list(&cmd, err);
     *exit_code = cmd.exit_code;
     cs_client_free(cmd.client);
     if (cmd.base)

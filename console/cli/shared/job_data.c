@@ -10,11 +10,12 @@ void cs_job_data_close(struct cs_job_data *d)
     cs_script_result_free(&d->script);
 }
 
-enum cs_status cs_job_data_open(const char *script, struct cs_job_data *d, struct cs_err *err)
+enum cs_status cs_job_data_open(const char *script, const struct cs_texts *set,
+                                struct cs_job_data *d, struct cs_err *err)
 {
     const struct cs_here here = {0}; /* data does not depend on it */
     *d = (struct cs_job_data){0};
-    CS_TRY(cs_cmd_eval(script, true, &here, &d->script, err));
+    CS_TRY(cs_cmd_eval(script, true, &here, set, &d->script, err));
     d->arena = cs_arena_new(0);
     CS_TRY(cs_spec_read(d->script.document, d->arena, &d->spec, err));
     CS_TRY(cs_graph_build(d->spec, true, d->arena, &d->graph, err));

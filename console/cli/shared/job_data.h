@@ -15,9 +15,9 @@ struct cs_job_data {
     struct cs_source *source;     /* NULL until cs_job_data_source */
 };
 
-/* Evaluates the script. Close d in any case. */
-enum cs_status cs_job_data_open(const char *script, struct cs_job_data *d,
-                                struct cs_err *err) CS_NODISCARD;
+/* Evaluates the script; set: of --set. Close d in any case. */
+enum cs_status cs_job_data_open(const char *script, const struct cs_texts *set,
+                                struct cs_job_data *d, struct cs_err *err) CS_NODISCARD;
 /* The samples of training or evaluation, in the place of those that were open. */
 enum cs_status cs_job_data_source(struct cs_job_data *d, bool is_eval,
                                   struct cs_err *err) CS_NODISCARD;

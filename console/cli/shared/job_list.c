@@ -20,6 +20,7 @@ static const struct cs_column job_columns[] = {
     {"BUBBLE",  6, 0,  6, CS_ALIGN_RIGHT},
     {"ELAPSED", 7, 0,  2, CS_ALIGN_RIGHT},
     {"ALARMS",  6, 0,  2, CS_ALIGN_RIGHT},
+    {"TAGS",    4, 32, 6, CS_ALIGN_LEFT },
     {"REASON",  6, 60, 7, CS_ALIGN_LEFT },
 };
 
@@ -42,9 +43,20 @@ static void alarms_of(char out[32], const json_t *job)
         snprintf(out, 32, "%zu %s", json_array_size(alarms), cs_alarm_word(cs_alarm_worst(alarms)));
 }
 
+static void tags_of(char *out, size_t cap, const json_t *job)
+{
+    const json_t *tags = cs_msg_arr(job, "tags");
+    size_t used = 0;
+    snprintf(out, cap, "%s", json_array_size(tags) > 0 ? "" : "-");
+    for (size_t i = 0; i < json_array_size(tags) && used < cap; i++)
+        used += (size_t)snprintf(out + used, cap - used, "%s%s", i ? " " : "",
+                                 json_string_value(json_array_get(tags, i)));
+}
+
 static void add_job(struct cs_table *table, const json_t *job)
 {
-    char id[32], step[64], loss[32], exact[32], step_ms[32], bubble[32], time[32], alarms[32];
+    char id[32], step[64], loss[32], exact[32], step_ms[32], bubble[32], time[32], alarms[32],
+        tags[128];
     snprintf(id, sizeof id, "%lld", (long long)cs_msg_int(job, "id", 0));
     snprintf(step, sizeof step, "%lld/%lld", (long long)cs_msg_int(job, "step", 0),
              (long long)cs_msg_int(job, "steps", 0));
@@ -54,6 +66,7 @@ static void add_job(struct cs_table *table, const json_t *job)
     cs_cmd_mean_bubble(bubble, job);
     elapsed(time, job);
     alarms_of(alarms, job);
+    tags_of(tags, sizeof tags, job);
     const char *cells[] = {id,
                            cs_msg_str(job, "name", ""),
                            cs_msg_str(job, "owner", "-"),
@@ -65,17 +78,16 @@ static void add_job(struct cs_table *table, const json_t *job)
                            bubble,
                            time,
                            alarms,
+                           tags,
                            cs_msg_str(job, "reason", "")};
     cs_table_add(table, cells);
 }
 
-enum cs_status cs_cmd_list_jobs(struct cs_cmd *cmd, int64_t limit, struct cs_err *err)
+enum cs_status cs_cmd_print_jobs(struct cs_cmd *cmd, json_t *reply, struct cs_err *err)
 {
-    json_t *reply = NULL, *request = cs_msg_new("jobs.list"), *job;
+    json_t *job;
     struct cs_buf text = {0};
     size_t i;
-    cs_msg_set_int(request, "limit", limit);
-    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
     json_t *jobs = cs_msg_arr(reply, "jobs");
     if (cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.jobs/1");

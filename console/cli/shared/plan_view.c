@@ -7,11 +7,11 @@
 enum { TEXT_COLS = 100, TEXT_ROWS = 30 }; /* without a terminal */
 
 enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                struct cs_here *here, struct cs_script_result *out,
-                                struct cs_err *err)
+                                const struct cs_texts *set, struct cs_here *here,
+                                struct cs_script_result *out, struct cs_err *err)
 {
     CS_TRY(cs_cmd_here_local(cmd, devices, here, err));
-    CS_TRY(cs_cmd_eval(script, false, here, out, err));
+    CS_TRY(cs_cmd_eval(script, false, here, set, out, err));
     if (out->kind != CS_SCRIPT_SWEEP)
         return CS_OK;
     cs_script_result_free(out);
@@ -47,11 +47,11 @@ static enum cs_status show(const json_t *spec, const struct cs_here *here, struc
 }
 
 enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                struct cs_err *err)
+                                const struct cs_texts *set, struct cs_err *err)
 {
     struct cs_script_result result = {0};
     struct cs_here here;
-    CS_TRY(cs_cmd_eval_plan(cmd, script, devices, &here, &result, err));
+    CS_TRY(cs_cmd_eval_plan(cmd, script, devices, set, &here, &result, err));
     enum cs_status status = show(result.document, &here, err);
     cs_script_result_free(&result);
     return status;

@@ -7,10 +7,10 @@
 
 /* The specification of a script that returns one plan. */
 enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                struct cs_here *here, struct cs_script_result *out,
-                                struct cs_err *err) CS_NODISCARD;
+                                const struct cs_texts *set, struct cs_here *here,
+                                struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_print_dump(struct cs_dump *dump, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                struct cs_err *err) CS_NODISCARD;
+                                const struct cs_texts *set, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -153,12 +153,25 @@ static enum cs_status set_enum(const struct cs_option *option, const char *text,
     return status;
 }
 
+static enum cs_status add_text(const struct cs_option *option, const char *text, void *values,
+                               struct cs_err *err)
+{
+    struct cs_texts *texts = (struct cs_texts *)(void *)((char *)values + option->offset);
+    if (option->max && strlen(text) > (size_t)option->max)
+        return cs_fail(err, CS_USAGE, "--%s: longer than %lld bytes", option->name,
+                       (long long)option->max);
+    if (texts->n == CS_TEXTS_MAX)
+        return cs_fail(err, CS_USAGE, "--%s: at most %d times", option->name, CS_TEXTS_MAX);
+    texts->item[texts->n++] = text;
+    return CS_OK;
+}
+
 typedef enum cs_status set_fn(const struct cs_option *option, const char *text, void *values,
                               struct cs_err *err);
 static set_fn *const setters[] = {
     [CS_OPT_FLAG] = set_flag,      [CS_OPT_INT] = set_whole,     [CS_OPT_SIZE] = set_whole,
     [CS_OPT_DURATION] = set_whole, [CS_OPT_NUMBER] = set_number, [CS_OPT_STRING] = set_string,
-    [CS_OPT_ENUM] = set_enum,
+    [CS_OPT_ENUM] = set_enum,      [CS_OPT_TEXTS] = add_text,
 };
 _Static_assert(CS_ARRAY_LEN(setters) == CS_OPT_TYPE_COUNT, "one setter per type");
 

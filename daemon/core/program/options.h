@@ -4,7 +4,7 @@
  * Defaults are texts parsed by the same rules, so they obey the range. The value of an option goes
  * to values + offset, of the type its row names: FLAG bool, INT int64_t, SIZE int64_t bytes,
  * DURATION int64_t nanoseconds, NUMBER double, STRING const char * (into argv or the table), ENUM
- * int (index into choices). Every program also has --help and --version. Unknown names get the
+ * int (index into choices), TEXTS struct cs_texts (the option may be given several times). Every program also has --help and --version. Unknown names get the
  * nearest known one as a hint. */
 #ifndef CS_BASE_OPTIONS_H
 #define CS_BASE_OPTIONS_H
@@ -24,16 +24,24 @@ enum cs_option_type {
     CS_OPT_NUMBER,
     CS_OPT_STRING,
     CS_OPT_ENUM,
+    CS_OPT_TEXTS,
     CS_OPT_TYPE_COUNT
+};
+
+enum { CS_TEXTS_MAX = 16 };
+
+struct cs_texts {
+    int n;
+    const char *item[CS_TEXTS_MAX]; /* into argv */
 };
 
 struct cs_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
     enum cs_option_type type;
-    int64_t min, max;           /* INT, SIZE, DURATION; both 0: no range. STRING: max bytes or 0 */
-    const char *dflt;           /* NULL: the value stays as the caller set it */
-    const char *argname;        /* NULL: derived from the type */
+    int64_t min, max;    /* INT, SIZE, DURATION; both 0: no range. STRING, TEXTS: max bytes or 0 */
+    const char *dflt;    /* NULL: the value stays as the caller set it */
+    const char *argname; /* NULL: derived from the type */
     const char *const *choices; /* ENUM: NULL-terminated */
     const char *help;
     size_t offset; /* offsetof in the caller's struct of values */

@@ -19,6 +19,7 @@ static const struct {
     [CS_OPT_NUMBER] = {"number",   "X"   },
       [CS_OPT_STRING] = {"string",   "TEXT"},
     [CS_OPT_ENUM] = {"enum",     "WORD"},
+      [CS_OPT_TEXTS] = {"texts",    "TEXT"},
 };
 
 _Static_assert(CS_ARRAY_LEN(types) == CS_OPT_TYPE_COUNT, "one name per type");
@@ -88,7 +89,8 @@ static void add_option(struct cs_buf *out, const struct cs_option *option, int w
         cs_buf_adds(&right, ": ");
         add_choices(&right, option, ", ");
     }
-    if ((option->min || option->max) && option->type != CS_OPT_STRING) {
+    if ((option->min || option->max) && option->type != CS_OPT_STRING &&
+        option->type != CS_OPT_TEXTS) {
         cs_buf_adds(&right, "; ");
         add_bound(&right, option, option->min);
         cs_buf_adds(&right, " to ");
