@@ -14,6 +14,7 @@
     X(jobs)                 \
     X(show)                 \
     X(metrics)              \
+    X(report)               \
     X(logs)                 \
     X(pause)                \
     X(resume)               \
