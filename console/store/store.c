@@ -65,7 +65,7 @@ static void forget_job(struct cs_store *store)
     store->stages = NULL;
     store->loss = store->step_ms = store->balance = NULL;
     store->n_stages = store->n_ranks = 0;
-    store->context.n = 0;
+    cs_store_context_forget(store);
     store->shown_step_ns = 0;
     store->is_calibrated = store->is_uncalibrated = false;
 }

@@ -26,7 +26,9 @@ enum {
     CS_STORE_GPUS = 64,
     CS_STORE_GPU_HISTORY = 120,
     CS_STORE_GPU_PROCESSES = 16,
-    CS_STORE_PARTS = 256,
+    CS_STORE_PARTS = 4096,
+    CS_STORE_CELLS = 128,
+    CS_STORE_RULES = 8,
     CS_STORE_BESIDE = 4
 };
 
@@ -59,14 +61,32 @@ struct cs_store_step { /* the last step of its kind */
 struct cs_store_part {
     int32_t rank, group; /* group: ranks that split the same rows */
     int64_t rows, pairs, wait_us;
+    int64_t busy_us;    /* computing in the step, the wait is part of it; -1 unknown */
     double flops, most; /* of the forward; of the rank of its group that has most */
 };
 
+/* The slot with most work of those that were split, as runner.step tells it (core/wire/schema.def). */
+struct cs_store_sequence {
+    int64_t step, rows, block, docs;
+    int n_cells; /* 0: none was told yet */
+    char what[CS_STORE_CELLS + 1];
+    double work[CS_STORE_CELLS]; /* the most: 1 */
+    char own[16];                /* the job's rule */
+    int n_rules, ranks;
+
+    struct cs_store_rule {
+        char name[16];
+        float *load;  /* (ranks) 1: an even share; owned */
+        double worst; /* the largest */
+    } rule[CS_STORE_RULES];
+};
+
 struct cs_store_context {
-    int64_t step, step_ns; /* the last step of training */
-    double balance;        /* largest work over the mean, of the worst group; NaN unknown */
-    int n;                 /* 0: rows are not split */
-    struct cs_store_part part[CS_STORE_PARTS];
+    int64_t step, step_ns;      /* the last step of training */
+    double balance;             /* largest work over the mean, of the worst group; NaN unknown */
+    int n;                      /* 0: rows are not split */
+    struct cs_store_part *part; /* (n) owned */
+    struct cs_store_sequence sequence;
 };
 
 struct cs_store_gpu_process {
@@ -224,6 +244,7 @@ void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_l
 void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_context_message(struct cs_store *store, const json_t *msg);
+void cs_store_context_forget(struct cs_store *store);
 void cs_store_metrics_rows(struct cs_metrics *metrics, const json_t *msg);
 void cs_store_gpus_message(struct cs_store *store, const json_t *msg);
 void cs_store_stages(struct cs_store *store, int32_t n_stages, int32_t n_ranks);

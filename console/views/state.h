@@ -47,6 +47,7 @@ enum { CS_RANK_ALL = -100, CS_ZOOM_MAX = 64, CS_BATCH_DEFAULT_RANKS = 4 };
 /* Where the reader stands in the selected job: all zero, at the beginning, when another is opened. */
 struct cs_screen_place {
     int model_top;      /* Model: first row shown */
+    int tokens_top;     /* Tokens: first rank shown */
     int stage_top;      /* Pipeline: first stage shown */
     bool is_held;       /* Pipeline: the timeline stands still */
     int plan_top;       /* Plan: first row of the part */

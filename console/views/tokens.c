@@ -6,9 +6,9 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/view.h"
+#include "console/views/tokens.h"
 
-enum { N_COLUMNS = 7, CELL = 128, ROWS = 64, BELOW = 4 };
+enum { N_COLUMNS = 8, CELL = 128, HISTORY = 2 };
 
 static const struct cs_column columns[N_COLUMNS] = {
     {"RANK",  4, 0,  0, CS_ALIGN_RIGHT},
@@ -17,6 +17,7 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"PAIRS", 5, 0,  3, CS_ALIGN_RIGHT},
     {"WORK",  4, 0,  0, CS_ALIGN_LEFT },
     {"IDLE",  4, 0,  2, CS_ALIGN_RIGHT},
+    {"TIME",  4, 0,  5, CS_ALIGN_RIGHT},
     {"WAIT",  4, 0,  1, CS_ALIGN_RIGHT},
 };
 
@@ -48,6 +49,7 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_part 
 {
     const double share = p->most > 0 ? p->flops / p->most : 0;
     char ms[CS_FMT_CAP], of_step[CS_FMT_CAP] = "";
+    const int64_t own_us = p->busy_us - p->wait_us;
     snprintf(c->text[0], CELL, "%d", p->rank);
     snprintf(c->text[1], CELL, "%s", stage_of(store, p->rank));
     snprintf(c->text[2], CELL, "%lld", (long long)p->rows);
@@ -58,21 +60,26 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_part 
     if (store->context.step_ns > 0)
         cs_fmt_percent(of_step, sizeof of_step,
                        1e3 * (double)p->wait_us / (double)store->context.step_ns);
-    snprintf(c->text[6], CELL, "%s %s", ms, of_step);
+    cs_fmt_ms(c->text[6], CELL, p->busy_us >= 0 ? 1e3 * (double)(own_us > 0 ? own_us : 0) : -1);
+    snprintf(c->text[7], CELL, "%s %s", ms, of_step);
 }
 
+/* from the first rank shown on; returns how many rows it has drawn */
 static int draw_list(const struct cs_store *store, const struct cs_screen *screen,
                      struct cs_area area)
 {
     const struct cs_store_context *c = &store->context;
     struct cs_grid grid = {.column = columns, .n_columns = N_COLUMNS};
-    const char *text[ROWS * N_COLUMNS] = {NULL};
-    int n = area.h - 1 < ROWS ? area.h - 1 : ROWS;
-    n = c->n < n ? c->n : n;
-    struct cells *cells = calloc((size_t)(n > 0 ? n : 1), sizeof *cells);
-    CS_ASSERT(cells);
+    const bool is_cut = c->n > area.h - 1;
+    const int n = is_cut ? area.h - 2 : c->n;
+    if (n < 1)
+        return 0;
+    const int top = cs_screen_clamp(screen->at.tokens_top, 0, c->n - n);
+    struct cells *cells = calloc((size_t)n, sizeof *cells);
+    const char **text = calloc((size_t)n * N_COLUMNS, sizeof *text);
+    CS_ASSERT(cells != NULL && text != NULL);
     for (int i = 0; i < n; i++) {
-        fill_cells(store, &c->part[i], area.w < 100 ? 16 : 32, screen->glyphs, &cells[i]);
+        fill_cells(store, &c->part[top + i], area.w < 100 ? 16 : 32, screen->glyphs, &cells[i]);
         for (int k = 0; k < N_COLUMNS; k++)
             text[i * N_COLUMNS + k] = cells[i].text[k];
     }
@@ -81,8 +88,12 @@ static int draw_list(const struct cs_store *store, const struct cs_screen *scree
     for (int i = 0; i < n; i++)
         cs_grid_row(&grid, area, 1, i + 1, CS_STYLE_TEXT, NULL, screen->glyphs,
                     &text[i * N_COLUMNS]);
+    if (is_cut)
+        cs_drawf(area, 1, n + 1, CS_STYLE_DIM, "%d to %d of %d ranks, j and k for others", top + 1,
+                 top + n, c->n);
     free(cells);
-    return n;
+    free(text);
+    return 1 + n + is_cut;
 }
 
 static void draw_title(const struct cs_store *store, struct cs_area area)
@@ -102,6 +113,9 @@ static void draw_title(const struct cs_store *store, struct cs_area area)
     if (rows > 0)
         cs_fields_add(&fields, CS_STYLE_DIM, 2, "the most rows are %.2f of the mean",
                       (double)most * n / (double)rows);
+    if (c->sequence.n_cells > 0)
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "a slot of %lld in blocks of %lld",
+                      (long long)c->sequence.rows, (long long)c->sequence.block);
     cs_fields_draw(&fields, area, 1, 0);
 }
 
@@ -114,7 +128,30 @@ static void draw_history(const struct cs_store *store, struct cs_area area, int 
     if (cs_spark_draw(store->balance, area, x, y, area.w - x - 18, glyphs, &low, &high) > 0)
         cs_drawf(area, area.w - 17, y, CS_STYLE_DIM, "%.3f to %.3f", low, high);
     cs_draw_cut(area, 1, y + 1, area.w - 2, CS_STYLE_DIM, glyphs,
-                "idle: less work than the most; wait: ms for rows of others, share of the step");
+                "idle: less work than the most; time: ms without the wait for rows of others");
+}
+
+struct rows {
+    int sequence, list, rules, gap; /* gap: empty ones between the parts */
+};
+
+/* What is left goes to the ranks; without room for some of them the rules go first. */
+static struct rows share_rows(const struct cs_store *store, int h)
+{
+    enum { LEAST = 4, PARTS = 4 };
+    const struct cs_store_context *c = &store->context;
+    const int list = 1 + c->n;
+    struct rows rows = {.sequence = c->sequence.n_cells > 0 ? 2 : 0,
+                        .rules = cs_tokens_rules_want(store)};
+    int left = h - 1 - rows.sequence - HISTORY - rows.rules;
+    if (left < LEAST && left < list) {
+        left += rows.rules;
+        rows.rules = 0;
+    }
+    rows.gap = left >= list + PARTS || left >= LEAST + 2 * PARTS;
+    left -= rows.gap * PARTS;
+    rows.list = left < list ? left : list;
+    return rows;
 }
 
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
@@ -129,12 +166,25 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
         return;
     }
     draw_title(store, area);
-    const int room = area.h - 2 - BELOW;
-    const int n = draw_list(store, screen, cs_area_part(area, 0, 2, area.w, room));
-    int y = 2 + n + 1;
-    if (n < c->n)
-        cs_drawf(area, 1, y++, CS_STYLE_DIM, "and %d ranks more", c->n - n);
-    draw_history(store, area, y + 1, screen->glyphs);
+    int y = 1;
+    const struct rows rows = share_rows(store, area.h);
+    if (rows.sequence > 0) {
+        cs_tokens_sequence_draw(store, screen, area, y + rows.gap);
+        y += rows.gap + rows.sequence;
+    }
+    y += rows.gap;
+    y += draw_list(store, screen, cs_area_part(area, 0, y, area.w, rows.list)) + rows.gap;
+    if (rows.rules > 0)
+        y += cs_tokens_rules_draw(store, screen, cs_area_part(area, 0, 0, area.w, y + rows.rules),
+                                  y) +
+             rows.gap;
+    draw_history(store, area, y, screen->glyphs);
+}
+
+static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+{
+    const int n = store->context.n;
+    screen->at.tokens_top = cs_screen_clamp(screen->at.tokens_top + rows, 0, n > 0 ? n - 1 : 0);
 }
 
 static const struct cs_key_row keys[] = {
@@ -145,13 +195,20 @@ const struct cs_view_ops cs_view_tokens = {
     .title = "Tokens",
     .short_title = "Tok",
     .key = "4",
-    .help = "Context parallelism: of the last step, for every rank that splits the language "
-            "model's rows with others, its rows,\n"
-            "the pairs of query and key that its masks allow, its work beside that of the rank "
-            "with most, how much it is idle for\n"
-            "that, and how long it waited for rows of others, measured.\n"
-            "Below: the largest work over the mean, now and in all steps; 1 is even.",
+    .help =
+        "Context parallelism: the sequence with most work of the last step, what its rows are "
+        "and where their work lies.\n"
+        "Of every rank that splits the language model's rows with others: its rows, the pairs of "
+        "query and key that its masks\n"
+        "allow, its work beside that of the rank with most, how much it is idle for that, how "
+        "long it computed, and how long it\n"
+        "waited for rows of others, measured.\n"
+        "The same sequence under every rule: the load of each rank in percent of an even share, "
+        "the largest over the mean, and\n"
+        "how much slower than the best of them that is; the job's own rule is marked.\n"
+        "Below: the largest work over the mean, now and in all steps; 1 is even.",
     .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
     .keys = keys,
     .draw = draw,
+    .move = move,
 };

@@ -8,6 +8,7 @@
 #include "core/base/hash.h"
 #include "core/wire/wire.h"
 #include "worker/save.h"
+#include "worker/train/trainer_context.h"
 
 static void put_event(const struct cs_session *s, enum cs_event_kind kind, int64_t start_ns,
                       int64_t end_ns, bool is_eval)
@@ -36,8 +37,22 @@ static json_t *by_source(const struct cs_step_result *r)
     return list;
 }
 
+static const int64_t sequence_every_ns = 500000000; /* it is for people, and steps may be short */
+
+/* while the step's slots are still held; NULL: none is told */
+static json_t *make_sequence(struct cs_session *s, bool is_eval)
+{
+    const int64_t now_ns = cs_now_ns();
+    if (is_eval || (s->sequence_ns > 0 && now_ns - s->sequence_ns < sequence_every_ns))
+        return NULL;
+    json_t *sequence = cs_trainer_context_sequence(s->trainer);
+    s->sequence_ns = sequence != NULL ? now_ns : s->sequence_ns;
+    return sequence;
+}
+
+/* takes sequence, NULL: none */
 static void report_step(const struct cs_session *s, const struct cs_manifest *manifest,
-                        const struct cs_step_result *r)
+                        const struct cs_step_result *r, json_t *sequence)
 {
     json_t *msg = cs_msg_new("worker.step");
     cs_msg_set_int(msg, "rank", s->rank);
@@ -63,6 +78,8 @@ static void report_step(const struct cs_session *s, const struct cs_manifest *ma
         cs_msg_set(msg, "context",
                    json_pack("[I, I, o, I]", (json_int_t)c->rows, (json_int_t)c->pairs,
                              cs_json_num(c->flops), (json_int_t)(c->wait_ns / 1000)));
+    if (sequence != NULL)
+        cs_msg_set(msg, "sequence", sequence);
     cs_control_send(s->control, msg);
 }
 
@@ -203,10 +220,11 @@ static enum cs_status run_step(struct cs_session *s, const struct cs_manifest *m
     for (int32_t i = 0; i < manifest->n_slots; i++)
         cs_pool_slot(s->pool, manifest, i, &slots[i]);
     CS_TRY(cs_trainer_step(s->trainer, manifest, slots, NULL, &result, err));
+    json_t *sequence = make_sequence(s, result.is_eval);
     for (int32_t i = 0; i < manifest->n_slots; i++)
         cs_pool_release(s->pool, manifest, i);
     put_event(s, CS_EVENT_STEP, start, cs_now_ns(), result.is_eval);
-    report_step(s, manifest, &result);
+    report_step(s, manifest, &result, sequence);
     return CS_OK;
 }
 

@@ -14,8 +14,9 @@ struct cs_session {
     struct cs_control *control; /* messages worker.step, .saved, .save_failed, .done */
     const char *ckpt_dir;
     int rank;
-    bool is_over; /* no manifest comes: report the weights */
-    int64_t step; /* in work, -1 before the first; for reports of an error */
+    bool is_over;        /* no manifest comes: report the weights */
+    int64_t step;        /* in work, -1 before the first; for reports of an error */
+    int64_t sequence_ns; /* when a split slot was told last, 0: never */
 };
 
 /* Until the manifest that says so is done. CS_INTERRUPTED: the pool was stopped. */

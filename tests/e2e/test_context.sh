@@ -69,10 +69,28 @@ for line in open(sys.argv[1]):
         assert list(ranks) == sorted(set(ranks)) and min(min(rows), min(pairs), min(wait)) >= 0, parts
         assert sum(rows) % row["tokens"] == 0 and sum(rows) > 0 and sum(flops) > 0, (row["tokens"], parts)
 PY
+  python3 - "$jobs/$id/journal" <<'EOF' || fail "$what: the slot with most work is not told"
+import json, sys
+told = [row["sequence"] for row in map(json.loads, open(sys.argv[1]))
+        if row["type"] == "runner.step" and "sequence" in row]
+assert told
+for s in told:
+    assert s["rows"] > 0 and len(s["what"]) == len(s["work"]) and s["what"][0] in "TA" and max(s["work"]) == 1000, s
+    assert set(s["loads"]) == {"best", "uniform", "zigzag", "striped", "lpt", "exact", "random"}, s
+    for loads in s["loads"].values():
+        assert abs(sum(loads) - 10000 * len(loads)) <= len(loads) and min(loads) >= 0, s
+    assert max(s["loads"]["best"]) <= min(max(s["loads"][r]) for r in ("uniform", "zigzag", "striped", "lpt")), s
+EOF
+  "$C" metrics "$id" --json --limit 1 >said && python3 - said <<'EOF' || fail "no sequence in the metrics"
+import json, sys
+doc = json.load(open(sys.argv[1]))
+assert doc["rows"][0][doc["columns"].index("sequence")]["rows"] > 0
+EOF
   "$C" metrics "$id" --json --limit 1 | field rows.0.15.0.4 >wait || fail "no context in the metrics"
   [ "$(cat wait)" -ge 0 ] || fail "no wait in the metrics"
   "$C" dump --replay "$jobs/$id/trace" --view tokens --size 80x24 >"$work/said"
   expect_text "largest work / mean"
+  expect_text "zigzag"
   echo "$id" >last
 }
 check "cp 2" 3 "$test" 'llm=1, cp = 2'
@@ -113,11 +131,11 @@ ranks_are "$(done_job found.lua)" 3
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed
 long=("${common[@]}" steps=100000 lr=1e-4)
 write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
-write_job cp2.lua "${long[@]}" 'llm=1, cp = 2'
+write_job cp4.lua "${long[@]}" 'llm=1, cp = 4'
 write_job cp3.lua "${long[@]}" 'llm=1, cp = 3' 'plan=context = "striped",'
 undisturbed=$(submit one.lua)
-id=$(submit cp2.lua)
-for next in one cp3 cp2; do
+id=$(submit cp4.lua)
+for next in one cp4 cp3; do
   wait_step "$id" $(($(job "$id" step) + 3))
   expect_rc 0 "$C" pause "$id"
   wait_state "$id" PAUSED
@@ -128,7 +146,7 @@ wait_step "$id" $(($(job "$id" step) + 3))
 expect_rc 0 "$C" stop "$id" --now
 until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
 expect_rc 0 "$C" stop "$undisturbed" --now
-near "$undisturbed" "$id" "from two ranks to one, to three, to two" 0
+near "$undisturbed" "$id" "from four ranks to one, to four, to three" 0
 
 # --- what cannot run is refused before anything starts, by name
 refused() { # EXIT TEXT KEY=VALUE...

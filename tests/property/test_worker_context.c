@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/plan/context.h"
-#include "core/plan/tokens/context_map.h"
+#include "core/plan/tokens/context_view.h"
 #include "kernels/ops.h"
 #include "support/random_mask.h"
 
@@ -296,12 +296,53 @@ static void ragged_lengths_equal_one_rank(void **state)
         }
 }
 
+/* What people see of a slot is what is mapped: loads of every rule, all rows and all work once. */
+static void what_is_shown_is_what_is_mapped(void **state)
+{
+    const struct cs_test_mask_options options = {.most_docs = 4, .longest = 200, .blind_of = 17};
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double per_pair = 3;
+        const struct cs_context_cost cost = {.per_row = 100, .per_pair = &per_pair};
+        struct cs_test_mask m;
+        struct cs_context_view view;
+        struct cs_context_load load[MOST_RANKS];
+        int32_t owner[CS_TEST_MASK_TOKENS];
+        cs_test_random_mask(&seed, &options, &m);
+        const int32_t ranks = between(2, MOST_RANKS);
+        struct cs_arena *arena = cs_arena_new(0);
+        assert_int_equal(cs_context_view_make(&m.plan, 1, &cost, ranks, NULL, arena, &view, NULL),
+                         CS_OK);
+        assert_int_equal(view.n_rows, m.plan.n_tokens);
+        assert_int_equal(view.n_cells, view.n_rows > 0 ? (view.n_rows - 1) / view.block + 1 : 0);
+        assert_int_equal(strlen(view.what), view.n_cells);
+        assert_int_equal(strspn(view.what, "tTaAbBcCdDeEfFgGhH"), view.n_cells);
+        assert_int_equal(view.n_docs, m.plan.n_segments);
+        for (int how = 0; view.n_rows > 0 && how < CS_BALANCE_HOWS; how++) {
+            double sum = 0;
+            make_map(&m.plan, (enum cs_balance_how)how, ranks, owner, load);
+            for (int32_t r = 0; r < ranks; r++) {
+                const double shown = view.load[how][r];
+                sum += shown;
+                if (how != CS_BALANCE_EXACT && /* which searches for longer when it maps */
+                    !(fabs(shown * view.even - load[r].work) <= 1e-9 * (1 + load[r].work)))
+                    fail_msg("%s, rank %d: %g shown, %g mapped",
+                             cs_balance_how_name((enum cs_balance_how)how), (int)r,
+                             shown * view.even, load[r].work);
+            }
+            assert_true(fabs(sum - ranks) <= 1e-9);
+        }
+        cs_arena_free(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_slots_over_ranks_equal_one_rank),
         cmocka_unit_test(rows_without_a_closed_form_are_needed_by_all),
         cmocka_unit_test(ragged_lengths_equal_one_rank),
+        cmocka_unit_test(what_is_shown_is_what_is_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,31 @@ static json_t *context_row(const struct cs_test_replay *t, int64_t step)
     return list;
 }
 
+/* A picture between texts of two documents, as a worker tells of a slot that three ranks split. */
+static json_t *sequence_row(void)
+{
+    json_error_t where;
+    json_t *o = json_loads(
+        "{\"rows\": 600, \"block\": 32, \"docs\": 2, \"rule\": \"lpt\", \"even\": 5e8,"
+        "\"what\": \"TtaaaaaatttTtttaatt\", \"work\": [90, 150, 220, 290, 360, 430, 500, 570,"
+        " 640, 710, 780, 90, 160, 230, 300, 1000, 440, 510, 580], \"loads\": {"
+        " \"uniform\": [6120, 11200, 12680], \"zigzag\": [9510, 10900, 9590],"
+        " \"striped\": [9300, 9800, 10900], \"random\": [8000, 12500, 9500],"
+        " \"lpt\": [9990, 10010, 10000], \"exact\": [10000, 10000, 10000],"
+        " \"best\": [10000, 10000, 10000]}}",
+        0, &where);
+    CS_ASSERT(o != NULL);
+    return o;
+}
+
+static json_t *bubble_row(const struct cs_test_replay *t)
+{
+    json_t *list = json_array();
+    for (int32_t r = 0; r < cs_plan_world(t->plan); r++)
+        json_array_append_new(list, json_real(0.25 + 0.02 * r));
+    return list;
+}
+
 static void write_journal(const struct cs_test_replay *t, const char *dir)
 {
     struct cs_buf text = {0};
@@ -195,8 +220,12 @@ static void write_journal(const struct cs_test_replay *t, const char *dir)
         cs_msg_set_int(row, "step_ns", t->measured.makespan_ns);
         cs_msg_set_int(row, "slots", t->plan->slots);
         cs_msg_set_int(row, "wall_ns", wall_ns);
-        if (t->plan->first != NULL)
+        if (t->plan->first != NULL) {
             cs_msg_set(row, "context", context_row(t, step));
+            cs_msg_set(row, "sequence", sequence_row());
+            cs_msg_set(row, "bubble", bubble_row(t));
+            cs_msg_set_int(row, "makespan_ns", t->measured.makespan_ns);
+        }
         MUST(cs_msg_encode(row, &text, &err));
         json_decref(row);
     }

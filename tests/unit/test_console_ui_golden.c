@@ -137,9 +137,13 @@ static void tokens_screens_are_as_committed(void **state)
     split.dir = tmpdir_new();
     snprintf(split.trace, sizeof split.trace, "%s", cs_test_replay_write(&split.replay, split.dir));
     check_view(&split, "tokens", "tokens", NULL);
+    struct cs_buf text = {0};
+    render(&split, "tokens", 80, 16, CS_GLYPHS_ASCII, NULL, &text); /* not all ranks have room */
+    assert_non_null(strstr(cs_buf_str(&text), "1 to "));
+    render(&split, "tokens", 80, 16, CS_GLYPHS_ASCII, "j j j j j j", &text);
+    assert_non_null(strstr(cs_buf_str(&text), " to 6 of 6 ranks"));
     cs_test_replay_free(&split.replay);
     tmpdir_free(split.dir);
-    struct cs_buf text = {0};
     render(*state, "tokens", 80, 24, CS_GLYPHS_ASCII, NULL, &text);
     assert_non_null(strstr(cs_buf_str(&text), "no step whose rows are split over ranks"));
     cs_buf_free(&text);

@@ -335,6 +335,47 @@ static void another_prediction_asks_for_the_job_again(void **state)
     assert_false(f->store->wants_show);
 }
 
+/* ranks beyond any table of a screen; sequences without sense leave nothing */
+static void ranks_that_split_rows_are_kept_however_many(void **state)
+{
+    enum { RANKS = 300 };
+    struct fixture *f = *state;
+    static const char *const bad[] = {
+        "{\"what\": \"t\", \"work\": []}",
+        "{\"what\": \"t\\u001b[\", \"work\": [1, 2, 3]}",
+        "{\"what\": 3, \"work\": [1]}",
+        "[]",
+    };
+    json_t *rows = json_array(), *loads = json_array();
+    for (int r = 0; r < RANKS; r++) {
+        json_array_append_new(rows, json_pack("[i, i, i, f, i]", r, 10, 20, 1.0 + (r == 7), 5));
+        json_array_append_new(loads, json_integer(r == 7 ? 20000 : 9900));
+    }
+    feed(f->store, json_pack("{s:s, s:i, s:i, s:s, s:O, s:{s:s, s:i, s:i, s:[i, i], s:s, s:{s:O}}}",
+                             "type", "event.step", "job", JOB, "step", 3, "kind", "train",
+                             "context", rows, "sequence", "what", "Ta", "rows", 256, "block", 128,
+                             "work", 500, 1000, "rule", "lpt", "loads", "lpt", loads));
+    json_decref(loads);
+    const struct cs_store_context *c = &f->store->context;
+    assert_int_equal(c->n, RANKS);
+    assert_int_equal(c->part[RANKS - 1].rank, RANKS - 1);
+    assert_true(c->balance > 1.9 && c->balance < 2);
+    assert_int_equal(c->sequence.n_cells, 2);
+    assert_int_equal(c->sequence.ranks, RANKS);
+    assert_true(fabs(c->sequence.rule[0].worst - 2) < 1e-6);
+    assert_true(fabs(c->sequence.work[0] - 0.5) < 1e-9);
+    for (size_t i = 0; i < CS_ARRAY_LEN(bad); i++)
+        feed(f->store, json_pack("{s:s, s:i, s:i, s:s, s:O, s:o}", "type", "event.step", "job", JOB,
+                                 "step", 4 + (int)i, "kind", "train", "context", rows, "sequence",
+                                 json_loads(bad[i], 0, NULL)));
+    json_decref(rows);
+    assert_int_equal(c->n, RANKS);
+    assert_int_equal(c->sequence.n_rules, 0);
+    cs_store_select(f->store, JOB + 1);
+    assert_int_equal(c->n, 0);
+    assert_int_equal(c->sequence.n_cells, 0);
+}
+
 static void a_damaged_plan_is_told_not_drawn(void **state)
 {
     struct fixture *f = *state;
@@ -540,6 +581,7 @@ int main(void)
         T(a_trace_predicted_again_is_labelled_without_its_profile),
         T(a_profile_of_another_plan_or_without_sense_is_ignored),
         T(another_prediction_asks_for_the_job_again),
+        T(ranks_that_split_rows_are_kept_however_many),
         T(a_damaged_plan_is_told_not_drawn),
         T(a_plan_with_other_stages_leaves_no_old_timeline),
         T(lists_keep_the_newest_and_count_all),

@@ -213,6 +213,7 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
                                   "ALTER TABLE step DROP COLUMN mfu; "
                                   "ALTER TABLE step DROP COLUMN parts; "
                                   "ALTER TABLE step DROP COLUMN modules; "
+                                  "ALTER TABLE step DROP COLUMN sequence; "
                                   "ALTER TABLE job DROP COLUMN tags; "
                                   "ALTER TABLE job DROP COLUMN note; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),

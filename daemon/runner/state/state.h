@@ -69,7 +69,8 @@ struct cs_step_report {
     int64_t loss_tokens, correct, loss_samples, messages, bytes;
     json_t *sources; /* their names by number; NULL or empty: none has one */
     struct cs_source_loss source[CS_SOURCES_MAX];
-    json_t *context; /* [rank, rows, pairs, flops, wait_us] by rank, NULL: rows are not split */
+    json_t *context;  /* [rank, rows, pairs, flops, wait_us] by rank, NULL: rows are not split */
+    json_t *sequence; /* the one with most work, NULL: none was told */
 };
 
 /* One checkpoint on its way. */

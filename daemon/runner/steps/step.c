@@ -108,6 +108,8 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     cs_msg_set_int(msg, "bytes_sent", report->bytes);
     if (report->context != NULL)
         cs_msg_set(msg, "context", json_incref(report->context));
+    if (report->sequence != NULL)
+        cs_msg_set(msg, "sequence", json_incref(report->sequence));
     set_energy(r, msg);
     cs_memory_set(r, msg);
     if (spans->n_spans) {

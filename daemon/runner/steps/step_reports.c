@@ -76,9 +76,20 @@ static void add_context(struct cs_step_report *report, const json_t *msg)
     json_array_insert_new(report->context, at, row);
 }
 
+/* of replicas the one with most work */
+static void add_sequence(struct cs_step_report *report, const json_t *msg)
+{
+    json_t *own = json_object_get(msg, "sequence");
+    if (own == NULL || cs_msg_num(own, "even", 0) <= cs_msg_num(report->sequence, "even", -1))
+        return;
+    json_decref(report->sequence);
+    report->sequence = json_deep_copy(own);
+}
+
 static void add_ranks_report(struct cs_step_report *report, const json_t *msg)
 {
     add_context(report, msg);
+    add_sequence(report, msg);
     if (json_object_get(msg, "loss_sum") && !json_is_null(json_object_get(msg, "loss_sum"))) {
         report->has_loss = true;
         report->loss_sum += cs_msg_num(msg, "loss_sum", 0);
@@ -134,7 +145,8 @@ void cs_step_report_free(struct cs_step_report *report)
     json_decref(report->cursor);
     json_decref(report->sources);
     json_decref(report->context);
-    report->cursor = report->sources = report->context = NULL;
+    json_decref(report->sequence);
+    report->cursor = report->sources = report->context = report->sequence = NULL;
 }
 
 const struct cs_step_report *cs_step_report_current(const struct cs_runner *r,

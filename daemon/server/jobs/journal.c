@@ -52,6 +52,7 @@ static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err
         .mfu = cs_msg_num(m, "mfu", (double)NAN),
         .parts = cs_msg_obj(m, "parts"),
         .modules = cs_msg_obj(m, "modules"),
+        .sequence = cs_msg_obj(m, "sequence"),
     };
     if (strcmp(row.kind, "eval") == 0) {
         if (row.samples > 0)

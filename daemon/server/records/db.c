@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 6 };
+enum { SCHEMA_VERSION = 7 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -27,14 +27,15 @@ static const char schema_sql[] =
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
     " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, context TEXT, mem_bytes INTEGER,"
-    " mfu REAL, parts TEXT, modules TEXT, PRIMARY KEY (job, step, kind)) "
+    " mfu REAL, parts TEXT, modules TEXT, sequence TEXT, PRIMARY KEY (job, step, kind)) "
     "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
 /* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
- * 4, which knew no memory and no parts of a step, and 5, which knew no tags */
+ * 4, which knew no memory and no parts of a step, 5, which knew no tags, and 6, which knew no
+ * sequences */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -48,6 +49,7 @@ static const char *const upgrade_sql[] = {
           "PRAGMA user_version = 5; COMMIT;",
     [5] = "BEGIN; ALTER TABLE job ADD COLUMN tags TEXT; ALTER TABLE job ADD COLUMN note TEXT;"
           "PRAGMA user_version = 6; COMMIT;",
+    [6] = "BEGIN; ALTER TABLE step ADD COLUMN sequence TEXT; PRAGMA user_version = 7; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */
@@ -57,13 +59,14 @@ static const char *const sql[Q_COUNT] = {
                   " coalesce((SELECT max(id) FROM job), 0))",
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
-                   " data_wait_us, energy_mj, sources, context, mem_bytes, mfu, parts, modules)"
+                   " data_wait_us, energy_mj, sources, context, mem_bytes, mfu, parts, modules,"
+                   " sequence)"
                    " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,"
-                   "?20,?21,?22)",
+                   "?20,?21,?22,?23)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
         " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources,"
-        " context, mem_bytes, mfu, parts, modules FROM step WHERE"
+        " context, mem_bytes, mfu, parts, modules, sequence FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
     /* what is no number comes from one of the steps */
@@ -71,7 +74,7 @@ static const char *const sql[Q_COUNT] = {
         "SELECT max(step), kind, coalesce(avg(loss), max(loss_text)), avg(grad_norm), avg(lr),"
         " avg(step_ms), avg(bubble), avg(exact_match), avg(tokens), avg(trained_tokens),"
         " avg(samples), max(wall_ns), avg(data_wait_us), avg(energy_mj), sources, context,"
-        " max(mem_bytes), avg(mfu), parts, modules, count(*), min(loss), max(loss),"
+        " max(mem_bytes), avg(mfu), parts, modules, max(sequence), count(*), min(loss), max(loss),"
         " max(grad_norm), max(step_ms) FROM step WHERE job = ?1 AND step > ?2"
         " GROUP BY kind, CASE kind WHEN 'eval' THEN step ELSE step / ?3 END"
         " ORDER BY 1, 2 DESC LIMIT ?4",

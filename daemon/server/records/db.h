@@ -41,10 +41,11 @@ struct cs_step_row {
     int64_t energy_mj; /* -1 unknown */
     int64_t mem_bytes; /* the same */
     double mfu;
-    const json_t *sources; /* {name: {loss, tokens}}, NULL: none have names */
-    const json_t *context; /* [rank, rows, pairs, flops, wait_us], NULL: rows are not split */
-    const json_t *parts;   /* {name: ms}, NULL: not told */
-    const json_t *modules; /* {name: {mfu, busy}}, NULL: not told */
+    const json_t *sources;  /* {name: {loss, tokens}}, NULL: none have names */
+    const json_t *context;  /* [rank, rows, pairs, flops, wait_us], NULL: rows are not split */
+    const json_t *parts;    /* {name: ms}, NULL: not told */
+    const json_t *modules;  /* {name: {mfu, busy}}, NULL: not told */
+    const json_t *sequence; /* of the slot with most work, NULL: not told */
 };
 
 struct cs_step_query {

@@ -9,7 +9,7 @@
 static const char *const step_columns[] = {
     "step",        "kind",    "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
     "exact_match", "tokens",  "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj",
-    "sources",     "context", "mem_bytes",      "mfu",       "parts",   "modules"};
+    "sources",     "context", "mem_bytes",      "mfu",       "parts",   "modules",      "sequence"};
 /* of rows that stand for several steps, after these */
 static const char *const folded_columns[] = {"steps", "loss_min", "loss_max", "grad_norm_max",
                                              "step_ms_max"};
@@ -50,6 +50,7 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
     sqlite3_bind_double(s, at + 4, row->mfu);
     bind_json(s, at + 5, row->parts);
     bind_json(s, at + 6, row->modules);
+    bind_json(s, at + 7, row->sequence);
     return cs_db_finish(db, Q_STEP_PUT, err);
 }
 
@@ -67,7 +68,8 @@ json_t *cs_db_step_columns(bool is_folded)
 static json_t *text_json(sqlite3_stmt *s, int at)
 {
     const char *text = (const char *)sqlite3_column_text(s, at);
-    static const char *const documents[] = {"sources", "context", "parts", "modules"};
+    static const char *const documents[] = {"sources", "context",  "parts",
+                                            "modules", "sequence", "max(sequence)"};
     for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++)
         if (strcmp(sqlite3_column_name(s, at), documents[i]) == 0)
             return json_loads(text, 0, NULL);

@@ -15,22 +15,36 @@ static int32_t *ints(struct cs_input *in, int64_t n)
     return cs_scratch_take(&in->memory, (size_t)n * sizeof(int32_t));
 }
 
+/* those of the LLM over all rows of the slot, and FLOPs of a pair under each */
+struct slot_masks {
+    struct cs_mask_plan mask[CS_SLOT_MASKS];
+    double per_pair[CS_SLOT_MASKS];
+    int32_t n;
+};
+
+/* split: NULL before rows are */
+static void list_masks(const struct cs_input *in, const struct cs_input_split *split,
+                       struct slot_masks *out)
+{
+    out->n = 0;
+    for (int32_t m = 0; m < in->tables->n_masks; m++) {
+        if (in->tables->mask[m].encoder >= 0)
+            continue;
+        out->mask[out->n] = split != NULL ? split->all : in->mask[m];
+        out->mask[out->n].rule = in->mask[m].rule;
+        out->per_pair[out->n++] = in->tables->context.per_pair[m];
+    }
+}
+
 static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner,
                                   struct cs_context_load *load, struct cs_err *err)
 {
     const struct cs_input_context *c = &in->tables->context;
-    struct cs_mask_plan mask[CS_SLOT_MASKS];
-    double per_pair[CS_SLOT_MASKS];
-    int32_t n = 0;
-    for (int32_t m = 0; m < in->tables->n_masks; m++) {
-        if (in->tables->mask[m].encoder >= 0)
-            continue;
-        mask[n] = in->mask[m];
-        per_pair[n++] = c->per_pair[m];
-    }
-    const struct cs_context_cost cost = {c->per_row, per_pair};
+    struct slot_masks masks;
+    list_masks(in, NULL, &masks);
+    const struct cs_context_cost cost = {c->per_row, masks.per_pair};
     const enum cs_status status =
-        cs_context_map(mask, n, &cost, c->how, c->ranks, owner, load, err);
+        cs_context_map(masks.mask, masks.n, &cost, c->how, c->ranks, owner, load, err);
     for (int32_t r = 0; r < c->ranks; r++) /* rows in order are dealt out evenly */
         load[r].work += c->per_stretch_row * in->n_tokens / c->ranks;
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "slot %d: rows to ranks", index);
@@ -205,6 +219,28 @@ void cs_input_split_fullest(struct cs_input *input)
     input->label_ids = pick(input, input->slot.labels, sizeof *input->slot.labels);
     if (input->correct != NULL)
         input->correct = cs_scratch_take(&input->memory, (size_t)most);
+}
+
+/* the encoder that fills a row, -1: text */
+static int8_t *whose_rows(const struct cs_slot *slot, int32_t n_tokens, struct cs_arena *arena)
+{
+    int8_t *encoder = CS_NEW_ARRAY(arena, int8_t, n_tokens);
+    memset(encoder, -1, (size_t)n_tokens);
+    for (int8_t e = 0; e < CS_MAX_ENCODERS; e++)
+        for (int32_t i = 0; i < slot->head->n_fills[e]; i++)
+            encoder[slot->rows[e][i]] = e;
+    return encoder;
+}
+
+enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *arena,
+                             struct cs_context_view *out, struct cs_err *err)
+{
+    const struct cs_input_context *c = &input->tables->context;
+    struct slot_masks masks;
+    list_masks(input, input->split, &masks);
+    const struct cs_context_cost cost = {c->per_row, masks.per_pair};
+    return cs_context_view_make(masks.mask, masks.n, &cost, c->ranks,
+                                whose_rows(&input->slot, input->n_tokens, arena), arena, out, err);
 }
 
 int32_t cs_split_rows(const struct cs_input *input)

@@ -8,6 +8,7 @@
 #ifndef CS_WORKER_SLOT_SPLIT_H
 #define CS_WORKER_SLOT_SPLIT_H
 
+#include "core/plan/tokens/context_view.h"
 #include "worker/slot/slot.h"
 
 /* Rows that follow each other in an array of all. */
@@ -79,6 +80,10 @@ int32_t cs_split_rows(const struct cs_input *input);
 /* Tables for a context of a plan; place as in struct cs_input_context. CS_INVALID: no such rule. */
 enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
                                const char *how, struct cs_err *err) CS_NODISCARD;
+
+/* A split slot on a rank of the context, for people. */
+enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *arena,
+                             struct cs_context_view *out, struct cs_err *err) CS_NODISCARD;
 
 /* the slot's row of a label that is here */
 int32_t cs_split_label_row(const struct cs_input *input, int32_t label);

@@ -1,6 +1,7 @@
 /* What a step does differently where rows of the LLM are split over ranks, and what it tells of it. */
 #include "worker/train/trainer_context.h"
 
+#include "core/wire/wire.h"
 #include "worker/slot/split.h"
 
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
@@ -48,6 +49,64 @@ struct cs_context_figures cs_trainer_context_figures(const struct cs_trainer *t,
         f.flops += load->work;
     }
     return f;
+}
+
+static double work_of(const struct cs_input *in)
+{
+    double work = 0;
+    for (int32_t r = 0; r < in->split->ranks; r++)
+        work += in->split->load[r].work;
+    return work;
+}
+
+static const struct cs_input *heaviest(const struct cs_trainer *t)
+{
+    const struct cs_input *most = NULL;
+    for (int32_t s = 0; s < t->own->n_slots; s++)
+        if (most == NULL || work_of(&t->inputs[s]) > work_of(most))
+            most = &t->inputs[s];
+    return most != NULL && most->n_tokens > 0 ? most : NULL;
+}
+
+/* whole numbers: short in a journal */
+static json_t *scaled(const double *value, int32_t n, double unit)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer((json_int_t)(value[i] * unit + 0.5)));
+    return list;
+}
+
+static json_t *sequence_json(const struct cs_context_view *view, const char *rule)
+{
+    json_t *loads = json_object();
+    for (int how = 0; how < CS_BALANCE_HOWS; how++)
+        json_object_set_new(loads, cs_balance_how_name((enum cs_balance_how)how),
+                            scaled(view->load[how], view->ranks, 1e4));
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:s, s:o, s:o}", "rows", (int)view->n_rows, "block",
+                     (int)view->block, "docs", (int)view->n_docs, "what", view->what, "work",
+                     scaled(view->work, view->n_cells, 1e3), "rule", rule, "even",
+                     cs_json_num(view->even), "loads", loads);
+}
+
+json_t *cs_trainer_context_sequence(const struct cs_trainer *t)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int32_t first = plan->stages[plan->embed_stage].rank;
+    struct cs_context_view view;
+    struct cs_err err;
+    json_t *json = NULL;
+    if (t->tables->context.ranks < 2 || t->tables->context.place != 0 ||
+        cs_plan_rank_in_replica(plan, t->config.rank) != first)
+        return NULL;
+    const struct cs_input *in = heaviest(t);
+    if (in == NULL)
+        return NULL;
+    struct cs_arena *arena = cs_arena_new(0);
+    if (cs_split_view(in, arena, &view, &err) == CS_OK) /* else nothing is shown of it */
+        json = sequence_json(&view, cs_balance_how_name(t->tables->context.how));
+    cs_arena_free(arena);
+    return json;
 }
 
 int64_t cs_trainer_labels_here(const struct cs_trainer *t)

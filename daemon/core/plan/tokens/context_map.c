@@ -54,31 +54,52 @@ static bool is_capped(enum cs_balance_how how)
     return how == CS_BALANCE_LPT || how == CS_BALANCE_EXACT;
 }
 
+void cs_context_weigh(const struct cs_mask_plan *masks, int32_t n_masks,
+                      const struct cs_context_cost *cost, int32_t ranks, struct cs_arena *arena,
+                      struct cs_context_blocks *out)
+{
+    const int32_t n = masks[0].n_tokens, block = cs_context_block(n, ranks);
+    *out = (struct cs_context_blocks){.n_rows = n, .block = block, .n = blocks_of(n, block)};
+    out->work = CS_NEW_ARRAY(arena, double, out->n);
+    out->pairs = CS_NEW_ARRAY(arena, int64_t, out->n);
+    for (int32_t b = 0; b < out->n; b++)
+        out->work[b] = cost->per_row * (b < out->n - 1 ? block : n - b * block);
+    for (int32_t m = 0; m < n_masks; m++)
+        add_pairs(&masks[m], cost->per_pair[m], block, arena, out->pairs, out->work);
+}
+
+enum cs_status cs_context_deal(const struct cs_context_blocks *blocks, enum cs_balance_how how,
+                               int32_t ranks, int64_t nodes, struct cs_arena *arena,
+                               int32_t **owner, struct cs_err *err)
+{
+    const struct cs_balance_options options = {
+        .how = how,
+        .ranks = ranks,
+        .nodes = nodes,
+        .cap = is_capped(how) ? cs_context_cap(blocks->n, ranks) : 0};
+    struct cs_balance_result result;
+    CS_TRY(cs_balance(blocks->work, blocks->n, &options, arena, &result, err));
+    keep_cap(result.owner, blocks->n, ranks, arena);
+    *owner = result.owner;
+    return CS_OK;
+}
+
 static enum cs_status map_blocks(const struct cs_mask_plan *masks, int32_t n_masks,
                                  const struct cs_context_cost *cost, enum cs_balance_how how,
                                  int32_t ranks, struct cs_arena *arena, int32_t *owner,
                                  struct cs_context_load *load, struct cs_err *err)
 {
-    const int32_t n = masks[0].n_tokens, block = cs_context_block(n, ranks);
-    const int32_t n_blocks = blocks_of(n, block);
-    const struct cs_balance_options options = {
-        .how = how, .ranks = ranks, .cap = is_capped(how) ? cs_context_cap(n_blocks, ranks) : 0};
-    struct cs_balance_result result;
-    double *work = CS_NEW_ARRAY(arena, double, n_blocks);
-    int64_t *pairs = CS_NEW_ARRAY(arena, int64_t, n_blocks);
-    for (int32_t b = 0; b < n_blocks; b++)
-        work[b] = cost->per_row * (b < n_blocks - 1 ? block : n - b * block);
-    for (int32_t m = 0; m < n_masks; m++)
-        add_pairs(&masks[m], cost->per_pair[m], block, arena, pairs, work);
-    CS_TRY(cs_balance(work, n_blocks, &options, arena, &result, err));
-    keep_cap(result.owner, n_blocks, ranks, arena);
-    for (int32_t i = 0; i < n; i++) {
-        owner[i] = result.owner[i / block];
+    struct cs_context_blocks blocks;
+    int32_t *of_block;
+    cs_context_weigh(masks, n_masks, cost, ranks, arena, &blocks);
+    CS_TRY(cs_context_deal(&blocks, how, ranks, 0, arena, &of_block, err));
+    for (int32_t i = 0; i < blocks.n_rows; i++) {
+        owner[i] = of_block[i / blocks.block];
         load[owner[i]].rows++;
     }
-    for (int32_t b = 0; b < n_blocks; b++) {
-        load[result.owner[b]].pairs += pairs[b];
-        load[result.owner[b]].work += work[b];
+    for (int32_t b = 0; b < blocks.n; b++) {
+        load[of_block[b]].pairs += blocks.pairs[b];
+        load[of_block[b]].work += blocks.work[b];
     }
     return CS_OK;
 }

@@ -25,6 +25,22 @@ enum cs_status cs_context_map(const struct cs_mask_plan *masks, int32_t n_masks,
                               int32_t ranks, int32_t *owner, struct cs_context_load *load,
                               struct cs_err *err) CS_NODISCARD;
 
+/* The two halves of it: what every block of a slot costs, and which rank has it. */
+struct cs_context_blocks {
+    int32_t n_rows, block, n; /* rows of a block, the last one may have fewer; blocks */
+    double *work;             /* (n) in the unit of the costs */
+    int64_t *pairs;           /* (n) */
+};
+
+/* masks[0].n_tokens > 0; results in the arena */
+void cs_context_weigh(const struct cs_mask_plan *masks, int32_t n_masks,
+                      const struct cs_context_cost *cost, int32_t ranks, struct cs_arena *arena,
+                      struct cs_context_blocks *out);
+/* owner: (blocks->n) in the arena. nodes as in struct cs_balance_options. */
+enum cs_status cs_context_deal(const struct cs_context_blocks *blocks, enum cs_balance_how how,
+                               int32_t ranks, int64_t nodes, struct cs_arena *arena,
+                               int32_t **owner, struct cs_err *err) CS_NODISCARD;
+
 /* Who needs which keys under a mask: need (ranks, blocks of n_rows) is 1 where some row of the rank
  * sees some row of the block. owner: of a map as above. Where that is not known in closed form, ranks
  * with rows need all. */
