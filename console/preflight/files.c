@@ -6,6 +6,7 @@
 #include "console/preflight/preflight.h"
 #include "core/base/io.h"
 #include "core/program/dirs.h"
+#include "core/wire/wire.h"
 #include "store/ckpt/ckpt_dir.h"
 #include "store/ckpt/ckpt_training.h"
 #include "store/hf/hfdir.h"
@@ -75,6 +76,9 @@ enum cs_status cs_preflight_files(const struct cs_preflight_made *made, struct c
         CS_TRY(cs_preflight_destination("data.cache_dir", spec->data.cache_dir, err));
     if (spec->has_eval && spec->eval_data.cache_dir[0])
         CS_TRY(cs_preflight_destination("eval.data.cache_dir", spec->eval_data.cache_dir, err));
+    const char *board = cs_msg_str(made->document, "tensorboard", "");
+    if (board[0])
+        CS_TRY(cs_preflight_destination("tensorboard", board, err));
     for (int32_t m = 0; m < graph->n_modules && m < spec->n_modules; m++)
         CS_TRY(check_weights(&spec->module[m], &graph->modules[m], err));
     if (spec->checkpoint_dir[0]) {

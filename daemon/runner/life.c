@@ -13,6 +13,7 @@
 #include "runner/state/lost_files.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
+#include "runner/steps/live_board.h"
 #include "runner/steps/past.h"
 #include "runner/steps/saves.h"
 #include "runner/steps/watch.h"
@@ -36,6 +37,7 @@ void cs_life_finish(struct cs_runner *r, enum cs_job_state state, const char *re
         return;
     r->is_over = true;
     sweep_parts(r);
+    cs_live_board_end(r);
     cs_run_sync(r);
     cs_run_set_state(r, state, reason);
     cs_run_sync_last(r);

@@ -24,6 +24,7 @@
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
+#include "runner/steps/live_board.h"
 #include "runner/steps/past.h"
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
@@ -300,6 +301,7 @@ enum cs_status cs_runner_run(const struct cs_runner_options *options, struct cs_
         status = run(r, err);
     if (status != CS_OK && r->log)
         cs_log(r->log, CS_ERROR, "end", CS_KV("text", (const char *)err->text));
+    cs_live_board_end(r);
     cs_control_close(r);
     cs_children_free(r);
     cs_memory_free(r);

@@ -44,6 +44,7 @@ static const struct cs_arg job_args[] = {
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
     {"checkpoint", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{ every_steps = 0, keep = 3 }", "{ every_steps = 500, keep = 3, dir = ... }; one is always written at the end"},
+    {"tensorboard", CS_ARG_STRING, false, NULL, 0, 0, 0, "none", "directory for event files of TensorBoard, of this job alone, written while it runs"},
     {"alerts", CS_ARG_TABLE, false, NULL, 0, 0, 0, "a threshold for each rule", "what raises an alarm: { divergence = 2, data_wait = false, ... }; false: off"},
 };
 static const struct cs_arg eval_args[] = {
@@ -242,6 +243,10 @@ static int call_job(lua_State *L)
     json_object_set(document, "optimizer", cs_lua_args_value(L, "optimizer")->json);
     json_object_set_new(document, "lr",
                         lr ? json_incref(lr->json) : json_pack("{s:s}", "kind", "constant"));
+    if (cs_lua_args_string(L, "tensorboard", "")[0])
+        json_object_set_new(document, "tensorboard",
+                            cs_lua_path_from_here(L, "cs.job: tensorboard",
+                                                  cs_lua_args_string(L, "tensorboard", "")));
     nested(L, "eval", fill_eval, document);
     nested(L, "checkpoint", fill_checkpoint, document);
     nested(L, "alerts", fill_alerts, document);

@@ -250,6 +250,7 @@ function sweep_:json() end
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)
 ---@field checkpoint? table { every_steps = 500, keep = 3, dir = ... }; one is always written at the end (default { every_steps = 0, keep = 3 })
+---@field tensorboard? string directory for event files of TensorBoard, of this job alone, written while it runs (default none)
 ---@field alerts? table what raises an alarm: { divergence = 2, data_wait = false, ... }; false: off (default a threshold for each rule)
 
 ---@class cs.lab.needs.Args

@@ -115,3 +115,45 @@ for python in ${CORNSTARCH_PYTHON:-} python3; do
   echo "read by TensorBoard, too"
   break
 done
+
+# --- event files of a job that asks for them, written while it runs, through a pause: what TensorBoard shows of them
+# (a later file supersedes from its first step on) is what the history says
+cat >board_job.py <<'PY'
+import glob, json, math, sys
+sys.path.insert(0, sys.argv[1])
+from tfevents import fields, records, values
+rows = [json.loads(line) for line in open("live.lines")]
+shown = {}
+for split in ("train", "eval"):
+    paths = sorted(glob.glob(f"live/{split}/events.out.tfevents.*"))
+    assert len(paths) == (int(sys.argv[2]) if split == "train" else len(paths)) and paths, paths
+    for path in paths:
+        for event in map(lambda record: dict(fields(record)), records(open(path, "rb").read())):
+            if 7 in event: # a session begins
+                shown = {k: v for k, v in shown.items() if k[0] != split or k[1] < event.get(2, 0)}
+        for step, wall, tag, value in values(path):
+            shown[split, step, tag] = value
+want = {(r["kind"], r["step"], tag): r[tag] for r in rows for tag in ("loss", "grad_norm", "step_ms") if tag in r}
+got = {k: v for k, v in shown.items() if k[2] in ("loss", "grad_norm", "step_ms")}
+assert sorted(want) == sorted(got), sorted(set(want) ^ set(got))
+for key, value in want.items():
+    assert math.isclose(value, got[key], rel_tol=1e-6), (key, value, got[key])
+PY
+write_job live.lua vision=1 llm=1 steps=400 name='"live", tensorboard = "live"' \
+  eval='{ data = cs.data.llava { json = "data/test.json", images = "data/images" }, every_steps = 150, max_samples = 4 }'
+id=$(submit live.lua)
+wait_step "$id" 3
+has_events() { [ -n "$(find live/train -name 'events.out.tfevents.*' -size +1k 2>/dev/null)" ]; }
+until_true "event files while the job runs" has_events
+"$C" pause "$id" >said || fail "$(cat said)"
+wait_state "$id" PAUSED
+"$C" resume "$id" >said || fail "$(cat said)"
+"$C" wait "$id" >said || fail "$(cat said)"
+"$C" metrics "$id" --lines >live.lines
+python3 board_job.py "$root/tests/e2e" 2 || fail "live event files do not hold the rows"
+
+# --- a directory that cannot be is refused before anything is submitted
+touch taken
+write_job taken.lua vision=1 llm=1 steps=2 name='"taken", tensorboard = "taken/board"'
+expect_rc 3 "$C" submit taken.lua
+expect_text tensorboard

@@ -547,6 +547,7 @@ static void layout_is_apart_from_what_is_trained(void **state)
         {"data.json",                   "\"/x.json\"",           "data.json",             "\"/nowhere/train.json\"", "\"/x.json\""},
         {"eval",                        "null",                  NULL,                    "",                        ""           },
         {"name",                        "\"other\"",             NULL,                    "",                        ""           },
+        {"tensorboard",                 "\"/board\"",            NULL,                    "",                        ""           },
         {"alerts",                      "{\"grad_norm\":false}", NULL,                    "",                        ""           },
     };
 

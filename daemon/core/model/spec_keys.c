@@ -71,6 +71,7 @@ static const struct cs_spec_key keys[] = {
     GROUP("", "optimizer", NULL, "AdamW and the peak of the learning rate"),
     GROUP("", "lr", "{}", "the learning rate over the steps"),
     GROUP("", "checkpoint", "{}", "when and where parameters are written"),
+    LABEL(PATH, "", "tensorboard", "", CS_NO_FIELD, "directory for event files of TensorBoard, of this job alone, written while it runs; empty: none"),
     LABEL(GROUP, "", "alerts", "{}", "what raises an alarm: a threshold for each rule, false: off"),
 
     GROUP("model", "modules", NULL, "list: X.encoder and X.projector for every encoder, and llm"),

@@ -22,6 +22,7 @@
 
 struct cs_runner;
 struct cs_child;
+struct cs_board;
 struct cs_energy;
 struct cs_listener;
 struct cs_subscriber;
@@ -173,6 +174,9 @@ struct cs_runner {
     bool is_control_lost;        /* its file is gone and cannot be made; told once */
     struct cs_subscriber *subscribers;
     struct cs_energy *energy;       /* NULL: not on GPUs, or not begun */
+    struct cs_board *board;         /* NULL: none is asked for, or no row yet */
+    int64_t board_ns;               /* when it was last written to its files */
+    bool is_board_lost;             /* it cannot be written; told once */
     int64_t mem_bytes, mem_read_ns; /* of the rank that holds most, when that was read; 0 not yet */
 };
 

@@ -10,6 +10,7 @@
 #include "runner/steps/by_source.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/events.h"
+#include "runner/steps/live_board.h"
 #include "runner/steps/parts.h"
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
@@ -116,6 +117,7 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
         set_spans(msg, spans);
         cs_parts_set(r, report, spans, msg);
     }
+    cs_live_board_add(r, msg);
     cs_run_emit(r, msg, true);
 }
 
@@ -289,6 +291,7 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
     r->exact_match = is_counted ? (double)eval->correct / (double)eval->samples : (double)NAN;
     if (is_counted)
         cs_msg_set_num(msg, "exact_match", r->exact_match);
+    cs_live_board_add(r, msg);
     cs_run_emit(r, msg, true);
     check_eval(r, eval, report->step);
     r->evaluated_step = report->step;
