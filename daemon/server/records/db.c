@@ -69,14 +69,23 @@ static const char *const sql[Q_COUNT] = {
         " context, mem_bytes, mfu, parts, modules, sequence FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
-    /* what is no number comes from one of the steps */
+    /* What is no number is that of the last of the steps; it is looked up after the rest is put
+     * together, as sorting would carry it along. Columns have the names of the table's. */
     [Q_FOLDED] =
-        "SELECT max(step), kind, coalesce(avg(loss), max(loss_text)), avg(grad_norm), avg(lr),"
-        " avg(step_ms), avg(bubble), avg(exact_match), avg(tokens), avg(trained_tokens),"
-        " avg(samples), max(wall_ns), avg(data_wait_us), avg(energy_mj), sources, context,"
-        " max(mem_bytes), avg(mfu), parts, modules, max(sequence), count(*), min(loss), max(loss),"
-        " max(grad_norm), max(step_ms) FROM step WHERE job = ?1 AND step > ?2"
-        " GROUP BY kind, CASE kind WHEN 'eval' THEN step ELSE step / ?3 END"
+        "SELECT last, of, g.loss, g.grad_norm, g.lr, g.step_ms, g.bubble, g.exact_match, g.tokens,"
+        " g.trained_tokens, g.samples, g.wall_ns, g.data_wait_us, g.energy_mj,"
+        " s.sources AS sources, s.context AS context, g.mem_bytes, g.mfu, s.parts AS parts,"
+        " s.modules AS modules, g.sequence AS sequence, n, loss_min, loss_max, norm_max, ms_max"
+        " FROM (SELECT max(step) AS last, kind AS of,"
+        " coalesce(avg(loss), max(loss_text)) AS loss, avg(grad_norm) AS grad_norm, avg(lr) AS lr,"
+        " avg(step_ms) AS step_ms, avg(bubble) AS bubble, avg(exact_match) AS exact_match,"
+        " avg(tokens) AS tokens, avg(trained_tokens) AS trained_tokens, avg(samples) AS samples,"
+        " max(wall_ns) AS wall_ns, avg(data_wait_us) AS data_wait_us, avg(energy_mj) AS energy_mj,"
+        " max(mem_bytes) AS mem_bytes, avg(mfu) AS mfu, max(sequence) AS sequence, count(*) AS n,"
+        " min(loss) AS loss_min, max(loss) AS loss_max, max(grad_norm) AS norm_max,"
+        " max(step_ms) AS ms_max FROM step WHERE job = ?1 AND step > ?2"
+        " GROUP BY kind, CASE kind WHEN 'eval' THEN step ELSE step / ?3 END) AS g"
+        " JOIN step AS s ON s.job = ?1 AND s.step = last AND s.kind = of"
         " ORDER BY 1, 2 DESC LIMIT ?4",
     [Q_NOTE_ADD] = "INSERT INTO note (job, wall_ns, level, text) VALUES (?1,?2,?3,?4)",
     [Q_NOTES] =
