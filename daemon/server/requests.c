@@ -157,6 +157,7 @@ static enum cs_status do_metrics(struct cs_call *c, struct cs_err *err)
                                         .is_folded = cs_msg_bool(c->request, "fold", false)};
     cs_msg_set(c->reply, "columns", cs_db_step_columns(query.is_folded));
     cs_msg_set(c->reply, "rows", rows);
+    cs_caller_flush(c->caller); /* a long history takes its time */
     CS_TRY(cs_db_steps(c->server->db, &query, rows, &next, err));
     if (next >= 0)
         cs_msg_set_int(c->reply, "next", next);

@@ -108,6 +108,12 @@ void cs_caller_reply(struct cs_caller *caller, json_t *message)
     json_decref(message);
 }
 
+void cs_caller_flush(struct cs_caller *caller)
+{
+    struct cs_err gone; /* on_closed tells of it */
+    (void)!cs_conn_flush(caller->conn, &gone);
+}
+
 void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struct cs_err *err)
 {
     cs_caller_reply(caller, cs_msg_error(request, err));

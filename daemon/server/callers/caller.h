@@ -20,6 +20,7 @@ enum cs_role cs_caller_role(const struct cs_caller *caller);
 struct cs_feed *cs_caller_feed(struct cs_caller *caller);
 void cs_callers_tick(struct cs_server *server);                  /* ends those that take nothing */
 void cs_caller_reply(struct cs_caller *caller, json_t *message); /* takes the reference */
+void cs_caller_flush(struct cs_caller *caller); /* answers leave now, as far as they can */
 void cs_caller_fail(struct cs_caller *caller, const json_t *request, const struct cs_err *err);
 
 bool cs_callers_watch_gpus(const struct cs_server *server);

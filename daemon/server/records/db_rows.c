@@ -68,8 +68,7 @@ json_t *cs_db_step_columns(bool is_folded)
 static json_t *text_json(sqlite3_stmt *s, int at)
 {
     const char *text = (const char *)sqlite3_column_text(s, at);
-    static const char *const documents[] = {"sources", "context",  "parts",
-                                            "modules", "sequence", "max(sequence)"};
+    static const char *const documents[] = {"sources", "context", "parts", "modules", "sequence"};
     for (size_t i = 0; i < CS_ARRAY_LEN(documents); i++)
         if (strcmp(sqlite3_column_name(s, at), documents[i]) == 0)
             return json_loads(text, 0, NULL);
