@@ -44,7 +44,7 @@ if(CORNSTARCH_CUDA AND CMAKE_CUDA_COMPILER)
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib"
     BUILD_RPATH "\$ORIGIN;/usr/local/cuda/lib64"
     INSTALL_RPATH "\$ORIGIN;/usr/local/cuda/lib64")
-  install(TARGETS cornstarch-cuda LIBRARY DESTINATION lib)
+  install(TARGETS cornstarch-cuda LIBRARY DESTINATION lib COMPONENT cuda)
 endif()
 
 # Tests that need a GPU (scripts/gpu-test): C programs that open the plugin. attention_*: a program of

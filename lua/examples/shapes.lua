@@ -1,18 +1,20 @@
 -- The main job of scripts/quickstart: a small vision encoder, a projector and a small LLM learn to answer
 -- questions about coloured shapes. Three CPU ranks: the encoder on one, the LLM cut in two.
 --   cornstarch-console run lua/examples/shapes.lua
+--   --set dir=DIR: data that shapes-data has put elsewhere; --set steps=N: a shorter look
 local cs = require "cornstarch"
+local dir = cs.param("dir", "build/shapes")
 
 local model = cs.mllm {
   name = "shapes",
-  encoders = { vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp { layers = 2 }, token = "<image>" } },
-  llm = cs.hf "build/shapes/llm",                      -- arch, weights, tokenizer, processor come from the directory
+  encoders = { vision = { from = cs.hf(dir .. "/vision"), projector = cs.projector.mlp { layers = 2 }, token = "<image>" } },
+  llm = cs.hf(dir .. "/llm"),                            -- arch, weights, tokenizer, processor come from the directory
 }:train("*")                                           -- nothing is frozen: everything learns
 
 local function samples(set)
   return cs.data.llava {
-    json = "build/shapes/" .. set .. ".json",
-    images = "build/shapes/images",
+    json = dir .. "/" .. set .. ".json",
+    images = dir .. "/images",
     template = { name = "chatml", default_system = "" },
   }
 end
@@ -30,6 +32,6 @@ return cs.job {
   optimizer = cs.optim.adamw { lr = 1e-3, warmup_steps = 100 },
   lr = cs.lr.cosine {},
   batch_samples = 24,
-  steps = 1800,
+  steps = cs.param("steps", 1800),
   seed = 3,
 }

@@ -11,7 +11,7 @@ cd "$work"
 "$console" model init "$source_dir/lua/examples/shapes-vision.json" build/shapes/vision --seed 1 >/dev/null
 "$console" model init "$source_dir/lua/examples/shapes-llm.json" build/shapes/llm --seed 2 \
     --text build/shapes/text.txt --vocab 320 >/dev/null
-sed -e 's/^  steps = [0-9]*/  steps = 100000/' "$source_dir/lua/examples/shapes.lua" >shapes.lua
+sed -e 's/^  steps = .*/  steps = 100000,/' "$source_dir/lua/examples/shapes.lua" >shapes.lua
 
 open_screen 100 30 "$console run shapes.lua"
 wait_for '^ measured '
