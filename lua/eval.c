@@ -52,6 +52,11 @@ void cs_lua_close(struct cs_lua *lua)
     free(lua);
 }
 
+lua_State *cs_lua_raw(struct cs_lua *lua)
+{
+    return lua->state.L;
+}
+
 static int find_value(lua_State *L) /* protected: looking allocates */
 {
     lua_pushlightuserdata(L, cs_lua_value_test(L, 1));
@@ -77,7 +82,7 @@ static void take_result(struct cs_lua *lua, struct cs_script_result *out)
         out->ranks = value->ranks;
         out->document = json_deep_copy(value->json);
     } else if (value && value->kind == CS_LUA_SWEEP) {
-        out->kind = CS_SCRIPT_SWEEP;
+        out->kind = json_object_get(value->json, "jobs") ? CS_SCRIPT_JOBS : CS_SCRIPT_SWEEP;
         out->document = json_deep_copy(value->json);
     } else if (value && value->kind == CS_LUA_PLAN) {
         out->kind = CS_SCRIPT_PLAN;
@@ -184,6 +189,34 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     cs_buf_free(&name);
     cs_buf_free(&expression);
     return status;
+}
+
+/* the search, the number */
+static int pick_plan(lua_State *L)
+{
+    lua_getfield(L, 1, "plan");
+    lua_insert(L, 1);
+    lua_call(L, 2, 1);
+    return 1;
+}
+
+enum cs_status cs_lua_pick_plan(struct cs_lua *lua, int n, struct cs_script_result *out,
+                                struct cs_err *err)
+{
+    lua_State *L = lua->state.L;
+    cs_script_result_free(out);
+    if (!lua_checkstack(L, 8))
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a plan");
+    lua_settop(L, 1);
+    lua_pushcfunction(L, pick_plan);
+    lua_insert(L, 1);
+    lua_pushinteger(L, n);
+    if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
+        const char *why = lua_tostring(L, -1);
+        return cs_fail(err, CS_INVALID, "%s", why ? why : "an error without a message");
+    }
+    take_result(lua, out);
+    return CS_OK;
 }
 
 void cs_script_result_free(struct cs_script_result *result)

@@ -16,13 +16,15 @@ enum cs_script_kind {
     CS_SCRIPT_JOB,
     CS_SCRIPT_PLAN,
     CS_SCRIPT_SWEEP,
+    CS_SCRIPT_JOBS, /* a sweep of jobs */
     CS_SCRIPT_OTHER
 };
 
 struct cs_script_result {
     enum cs_script_kind kind;
     json_t *document; /* job: the spec; plan: a preview (cs_spec_read_preview); sweep:
-                       * cornstarch.plans/1; else NULL; owned */
+                       * cornstarch.plans/1; jobs: { jobs = [{ parameters, spec, ranks }] };
+                       * else NULL; owned */
     int32_t ranks;    /* job: of its plan */
     json_t
         *defaults; /* {function: {key: value as Lua text}}: what the script left to them; owned */
@@ -44,6 +46,10 @@ enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out,
                                    struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_lua_results_json(struct cs_lua *lua, json_t *list,
                                    struct cs_err *err) CS_NODISCARD;
+/* In place of the search that the last run returned (and that *out is of): its plan number n, from 1, as
+ * found:plan(n) has it. CS_INVALID: there is none, or jobs do not run it. */
+enum cs_status cs_lua_pick_plan(struct cs_lua *lua, int n, struct cs_script_result *out,
+                                struct cs_err *err) CS_NODISCARD;
 void cs_script_result_free(struct cs_script_result *result);
 
 /* lua/meta/cornstarch.lua: LuaLS types generated from the argument tables */

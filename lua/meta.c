@@ -28,12 +28,27 @@ static const struct cs_lua_method methods[] = {
     {"cs.sweep", "plan", "n?: integer", "cs.plan", "plan n as a cs.plan for a job, absent: the fastest that jobs run; of a search"},
     {"cs.sweep", "json", "", "table", "the whole document that plan --json prints"},
     {"cs.job", "spec", "", "table", "the job document as a table"},
+    {"cs.live", "pause", "", "cs.live", "finish the step, write a checkpoint, release the ranks"},
+    {"cs.live", "resume", "", "cs.live", "go on from the newest checkpoint"},
+    {"cs.live", "stop", "", "cs.live", "end the job"},
+    {"cs.live", "checkpoint", "", "cs.live", "write a checkpoint after this step"},
+    {"cs.live", "wait", "", "cs.live", "until it has ended or is paused"},
+    {"cs.live", "show", "", "cs.live", "the job as it is now; its figures are fields: job.state, job.loss"},
+    {"cs.live", "spec", "", "table", "its specification"},
+    {"cs.live", "metrics", "", "table[]", "one row a step: step, loss, grad_norm, lr, step_ns ..."},
+    {"cs.live", "logs", "rank: integer?", "string[]", "the last lines of a rank's log; -1 the feeder, -2 (default) the runner"},
 };
 
 /* clang-format on */
 
+const struct cs_lua_method *cs_lua_methods(size_t *n)
+{
+    *n = CS_ARRAY_LEN(methods);
+    return methods;
+}
+
 /* what a value may be: alternatives between bars, words of a choice without their quotes */
-static const char *type_words(const struct cs_arg *arg)
+const char *cs_lua_arg_words(const struct cs_arg *arg)
 {
     static const char *const plain[] = {"string",
                                         "integer",
@@ -54,7 +69,7 @@ static const char *type_words(const struct cs_arg *arg)
 static void add_type(struct cs_buf *out, const struct cs_arg *arg)
 {
     if (arg->type != CS_ARG_STRING || !arg->values) {
-        cs_buf_adds(out, type_words(arg));
+        cs_buf_adds(out, cs_lua_arg_words(arg));
         return;
     }
     for (const char *p = arg->values; *p;) {
@@ -127,7 +142,7 @@ void cs_lua_meta(struct cs_buf *out)
 /* "a|b|c" as words, without the quotes that mdoc would take as its own */
 static void manual_type(struct cs_buf *out, const struct cs_arg *arg)
 {
-    for (const char *p = type_words(arg); *p; p++) {
+    for (const char *p = cs_lua_arg_words(arg); *p; p++) {
         if (*p == '|')
             cs_buf_adds(out, ", ");
         else

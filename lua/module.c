@@ -47,6 +47,18 @@ void cs_lua_areas(struct cs_lua_area out[CS_LUA_AREAS])
     out[7] = cs_lua_area_sweep();
     out[8] = cs_lua_area_lab_text();
     out[9] = cs_lua_area_param();
+    out[10] = cs_lua_area_live();
+}
+
+const struct cs_lua_function *cs_lua_function_test(const void *pointer)
+{
+    struct cs_lua_area areas[CS_LUA_AREAS];
+    cs_lua_areas(areas);
+    for (size_t a = 0; pointer && a < CS_LUA_AREAS; a++)
+        for (int i = 0; i < areas[a].n; i++)
+            if (pointer == &areas[a].functions[i])
+                return pointer;
+    return NULL;
 }
 
 /* A name that the module or a table in it does not have is an error with the nearest one. */
@@ -72,6 +84,7 @@ void cs_lua_install(lua_State *L)
     cs_lua_register_plan(L);
     cs_lua_register_job(L);
     cs_lua_register_sweep(L);
+    cs_lua_register_live(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_newtable(L);
     int module = lua_gettop(L);

@@ -160,6 +160,8 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
     state->here = limits ? limits->here : (struct cs_here){0};
     state->skips_profiles = limits && limits->skips_profiles;
     state->set = limits ? limits->set : NULL;
+    state->ask = limits ? limits->ask : NULL;
+    state->ask_user = limits ? limits->ask_user : NULL;
     state->budget = limits && limits->instructions ? limits->instructions : 50000000;
     state->time_ns = limits && limits->time_ns ? limits->time_ns : USUAL_TIME_NS;
     start(state);

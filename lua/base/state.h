@@ -14,13 +14,19 @@
 #include "core/plan/cluster.h"
 #include "core/program/options.h"
 
+/* Asks a daemon. Takes the request, the reply is the caller's. */
+typedef enum cs_status cs_lua_ask(void *user, json_t *request, json_t **reply, struct cs_err *err);
+
 struct cs_lua_limits {
     size_t memory_bytes;  /* 0: 64 MiB; Lua's own and what values of cs.* hold */
     int64_t instructions; /* 0: 50 million */
     int64_t time_ns;      /* wall clock; 0: 30 s. What cs.search takes comes on top */
     struct cs_here here;  /* what cs.cluster "here" is; zero: CPU ranks */
-    bool skips_profiles;  /* files named as profile are not read: they are about to be measured */
+    int pick; /* of a script that returns a search: its plan of this number; 0: the search */
+    bool skips_profiles; /* files named as profile are not read: they are about to be measured */
     const struct cs_texts *set; /* NAME=VALUE for cs.param; NULL: none. Must outlive the state */
+    cs_lua_ask *ask;            /* of cs.jobs; NULL: there is nobody to ask */
+    void *ask_user;
 };
 
 struct cs_lua_value;
@@ -31,6 +37,8 @@ struct cs_lua_state {
     struct cs_here here;
     bool skips_profiles;
     const struct cs_texts *set;
+    cs_lua_ask *ask;
+    void *ask_user;
     uint32_t set_used;              /* a bit each: the script has asked for it */
     size_t used_bytes, limit_bytes; /* used: with value_bytes */
     size_t value_bytes;             /* outside Lua's memory: what values hold that were counted */

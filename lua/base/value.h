@@ -14,7 +14,7 @@
 #define CS_LUA_KINDS(X)                                                                            \
     X(BOX, "json") X(HF, "cs.hf") X(PROJECTOR, "cs.projector") X(MODEL, "cs.mllm")                 \
     X(CLUSTER, "cs.cluster") X(PLAN, "cs.plan") X(DATA, "cs.data") X(OPTIM, "cs.optim")            \
-    X(LR, "cs.lr") X(JOB, "cs.job") X(SWEEP, "cs.sweep")
+    X(LR, "cs.lr") X(JOB, "cs.job") X(SWEEP, "cs.sweep") X(LIVE, "cs.live")
 
 /* clang-format on */
 

@@ -19,6 +19,7 @@ struct cs_lua_area cs_lua_area_lab_text(void);
 struct cs_lua_area cs_lua_area_search(void);
 struct cs_lua_area cs_lua_area_sweep(void);
 struct cs_lua_area cs_lua_area_param(void);
+struct cs_lua_area cs_lua_area_live(void);
 
 int cs_lua_model_lora(lua_State *L); /* bind_adapter.c: a method of models */
 /* Every --set must have been asked for. CS_USAGE names one that was not, and the nearest parameter. */
@@ -28,6 +29,7 @@ void cs_lua_register_model(lua_State *L);
 void cs_lua_register_plan(lua_State *L);
 void cs_lua_register_job(lua_State *L);
 void cs_lua_register_sweep(lua_State *L);
+void cs_lua_register_live(lua_State *L);
 
 struct cs_lua_method { /* documentation of methods, for lua/meta and the manual */
     const char *owner, *name, *params, *returns, *help;

@@ -18,11 +18,11 @@ static int call_sweep(lua_State *L);
 static const struct cs_arg sweep_args[] = {
     {"over", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "values of every parameter: { llm_pp = { 1, 2, 4 } }"},
     {"where", CS_ARG_FUNCTION, false, NULL, 0, 0, 0, NULL, "function(p): whether to try this combination"},
-    {"build", CS_ARG_FUNCTION, true, NULL, 0, 0, 0, NULL, "function(p): its cs.plan or cs.search"},
-    {"rank_by", CS_ARG_LIST, false, NULL, 0, 0, 0, "{ \"step_ms\", \"peak_memory_gib\" }", "step_ms, peak_memory_gib, bubble, ranks: the smallest first"},
+    {"build", CS_ARG_FUNCTION, true, NULL, 0, 0, 0, NULL, "function(p): its cs.plan or cs.search; or its cs.job, of all combinations: 'cornstarch-console sweep' runs them"},
+    {"rank_by", CS_ARG_LIST, false, NULL, 0, 0, 0, "{ \"step_ms\", \"peak_memory_gib\" }", "of plans: step_ms, peak_memory_gib, bubble, ranks, the smallest first"},
 };
 static const struct cs_lua_function functions[] = {
-    {"cs.sweep", "plans of every combination of parameters, ranked", "cs.sweep", sweep_args, CS_ARRAY_LEN(sweep_args), call_sweep, NULL},
+    {"cs.sweep", "plans or jobs of every combination of parameters; plans are ranked", "cs.sweep", sweep_args, CS_ARRAY_LEN(sweep_args), call_sweep, NULL},
 };
 
 /* clang-format on */
@@ -137,7 +137,9 @@ static json_t *row_of(lua_State *L)
         return plan_row(L, value);
     if (value && value->kind == CS_LUA_SWEEP)
         return json_deep_copy(json_array_get(json_object_get(value->json, "plans"), 0));
-    cs_lua_error(L, "cs.sweep: build must return a cs.plan or cs.search, got %s",
+    if (value && value->kind == CS_LUA_JOB)
+        return json_pack("{s:o s:i}", "spec", json_deep_copy(value->json), "ranks", value->ranks);
+    cs_lua_error(L, "cs.sweep: build must return a cs.plan, cs.search or cs.job, got %s",
                  value ? cs_lua_kind_name(value->kind) : luaL_typename(L, -1));
     return NULL;
 }
@@ -244,6 +246,24 @@ static void rank(lua_State *L, struct sweep *s)
     json_object_set_new(cs_lua_value_test(L, 3)->json, "plans", sorted);
 }
 
+/* Jobs are not ranked before they have run; returns whether the rows are some. */
+static bool take_jobs(lua_State *L, struct sweep *s, json_t *document)
+{
+    size_t n_jobs = 0, n = json_array_size(s->plans);
+    for (size_t i = 0; i < n; i++)
+        n_jobs += json_object_get(json_array_get(s->plans, i), "spec") != NULL;
+    if (n_jobs > 0 && n_jobs < n)
+        cs_lua_error(L, "cs.sweep: build returns plans for some combinations and jobs for others");
+    if (n_jobs > CS_SWEEP_JOBS)
+        cs_lua_error(L, "cs.sweep: %I jobs, at most %d", (LUAI_UACINT)n_jobs, CS_SWEEP_JOBS);
+    if (n_jobs == 0)
+        return false;
+    json_object_set(document, "jobs", s->plans);
+    json_object_del(document, "plans");
+    json_object_set_new(document, "schema", json_string("cornstarch.sweep/1"));
+    return true;
+}
+
 static int call_sweep(lua_State *L)
 {
     struct sweep s = {0};
@@ -262,7 +282,8 @@ static int call_sweep(lua_State *L)
     if (s.refused == s.tried)
         return cs_lua_error(L, "cs.sweep: every plan was refused; the first: %s",
                             json_string_value(s.first_refusal));
-    rank(L, &s);
+    if (!take_jobs(L, &s, value->json))
+        rank(L, &s);
     json_object_set_new(value->json, "sweep",
                         json_pack("{s:i s:i}", "tried", s.tried, "refused", s.refused));
     lua_settop(L, 3);

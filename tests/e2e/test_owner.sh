@@ -102,4 +102,29 @@ expect "$("$C" prune --tag copy --keep 1 --dry-run | cut -d' ' -f1 | sort -n | x
 all() { "$C" prune --yes >/dev/null 2>&1; [ -z "$("$C" jobs --ids)" ]; }
 until_true 'all jobs are removed' all
 expect "$("$C" daemon status --json | field live)" 0 'live jobs'
+
+# --- a sweep of jobs: every combination runs, the best comes first; jobs as values of Lua
+sed -e 's/^return cs.job {/return cs.sweep { over = { lr = { 1e-9, 1e-2 } }, build = function(p) return cs.job {/' \
+  -e 's/cs.param { name = "lr", default = 1e-3 }/p.lr/' -e '$s/}/} end }/' job.lua >sweep.lua
+"$C" sweep sweep.lua --set steps=6 >out 2>err || fail "$(cat out err)"
+expect "$(sed -n 2p out | tr -s ' ' | cut -d' ' -f2-4)" "$(job latest id) lr=0.01 DONE" 'the best of the sweep'
+says 'best by loss: job .*, lr=0.01' out
+says '2 jobs of sweep sweep' err
+rc=0; "$C" sweep job.lua 2>err || rc=$?
+says 'returns no sweep of jobs' err
+rc=0; "$C" run sweep.lua 2>err || rc=$?
+says "'cornstarch-console sweep' runs" err
+cat >typed <<'L'
+jobs = cs.jobs { tag = "sweep=sweep" }
+#jobs, jobs[1].state, #jobs[1]:metrics(), jobs[2]:spec().optimizer.lr
+jobs[1]:pauze()
+jobs[1]:pause()
+cs.jobs(987654)
+cs.jobs(jobs[1].id):wait().state
+L
+rc=0; "$C" lua <typed >out 2>err || rc=$?
+expect "$(xargs <out)" '2 DONE 6 1e-09 DONE' 'jobs in Lua'
+says 'did you mean cs.live:pause' err
+says '987654' err
+says 'DONE' err # why it cannot be paused
 echo ok

@@ -132,21 +132,49 @@ enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *
     return cs_cmd_eval_with(path, is_job, &limits, out, err);
 }
 
-enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
-                                struct cs_script_result *out, struct cs_err *err)
+static enum cs_status run_script(const char *path, const struct cs_lua_limits *limits,
+                                 struct cs_script_result *out, struct cs_err *err)
 {
     struct cs_lua *lua = NULL;
     *out = (struct cs_script_result){0};
     CS_TRY(cs_lua_open(limits, script_print, NULL, &lua, err));
     enum cs_status status = cs_lua_run_file(lua, path, out, err);
+    if (status == CS_OK && limits->pick > 0 && out->kind == CS_SCRIPT_SWEEP)
+        status = cs_lua_pick_plan(lua, limits->pick, out, err);
+    else if (status == CS_OK && limits->pick > 0)
+        status = cs_fail(err, CS_USAGE, "--pick %d: %s returns no search", limits->pick, path);
     cs_lua_close(lua);
-    CS_TRY(status);
+    if (status != CS_OK)
+        cs_script_result_free(out);
+    return status;
+}
+
+enum cs_status cs_cmd_eval_jobs(const char *path, const struct cs_lua_limits *limits,
+                                struct cs_script_result *out, struct cs_err *err)
+{
+    CS_TRY(run_script(path, limits, out, err));
+    if (out->kind == CS_SCRIPT_JOBS)
+        return CS_OK;
+    cs_script_result_free(out);
+    return cs_fail(err, CS_INVALID,
+                   "%s returns no sweep of jobs: end it with 'return cs.sweep { over = ..., build "
+                   "= function(p) return cs.job { ... } end }'",
+                   path);
+}
+
+enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
+                                struct cs_script_result *out, struct cs_err *err)
+{
+    CS_TRY(run_script(path, limits, out, err));
     bool fits = out->kind == CS_SCRIPT_JOB ||
                 (!is_job && (out->kind == CS_SCRIPT_PLAN || out->kind == CS_SCRIPT_SWEEP));
     if (fits)
         return CS_OK;
-    bool is_plan = out->kind == CS_SCRIPT_PLAN;
+    bool is_plan = out->kind == CS_SCRIPT_PLAN, is_sweep = out->kind == CS_SCRIPT_JOBS;
     cs_script_result_free(out);
+    if (is_sweep)
+        return cs_fail(err, CS_INVALID,
+                       "%s returns a sweep of jobs, which 'cornstarch-console sweep' runs", path);
     if (is_plan)
         return cs_fail(err, CS_INVALID,
                        "%s returns a plan, which 'cornstarch-console plan' shows; a "

@@ -34,6 +34,9 @@ enum cs_status cs_cmd_eval(const char *path, bool is_job, const struct cs_here *
                            struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_eval_with(const char *path, bool is_job, const struct cs_lua_limits *limits,
                                 struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
+/* a sweep of jobs (CS_SCRIPT_JOBS) */
+enum cs_status cs_cmd_eval_jobs(const char *path, const struct cs_lua_limits *limits,
+                                struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
 /* here.c: what cs.cluster "here" is on the node of the daemon, so that preview and run agree */
 enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out,
                            struct cs_err *err) CS_NODISCARD;

@@ -9,6 +9,7 @@
 #define CS_COMMAND_TABLE(X) \
     X(run)                  \
     X(submit)               \
+    X(sweep)                \
     X(plan)                 \
     X(profile)              \
     X(jobs)                 \

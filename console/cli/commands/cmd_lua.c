@@ -1,9 +1,10 @@
-/* lua: evaluate a file or a text, print types and reference. */
+/* lua: evaluate a file, a text or what is typed, print types and reference. */
 #include <stdio.h>
 #include <string.h>
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
+#include "console/cli/shared/repl.h"
 #include "core/base/say.h"
 #include "core/wire/wire.h"
 
@@ -99,14 +100,20 @@ static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_lua_limits limits = {.memory_bytes = (size_t)v->memory,
                                    .instructions = v->instructions,
                                    .time_ns = v->time,
-                                   .set = &v->set};
+                                   .set = &v->set,
+                                   .ask = cs_repl_ask,
+                                   .ask_user = cmd};
     if (v->meta || v->manual)
         return print_reference(v->meta ? cs_lua_meta : cs_lua_manual);
-    if ((v->code != NULL) == (cmd->n > 0))
+    if (v->code != NULL && cmd->n > 0)
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
+    const bool is_typed = v->code == NULL && cmd->n == 0;
+    if (is_typed && cmd->json)
+        return cs_fail(err, CS_USAGE, "--json goes with a FILE or with -e CODE");
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &limits.here, err));
     CS_TRY(cs_lua_open(&limits, cmd->json ? print_aside : print_line, NULL, &lua, err));
-    enum cs_status status = evaluate(cmd, lua, &result, err);
+    enum cs_status status =
+        is_typed ? cs_repl_run(cmd, lua, err) : evaluate(cmd, lua, &result, err);
     if (status == CS_OK && cmd->json)
         status = print_json(lua, &result, err);
     else if (status == CS_OK && v->code)
@@ -120,7 +127,8 @@ const struct cs_command cs_command_lua = {
     .name = "lua",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] [FILE]",
-    .help = "evaluate a script or a text",
+    .help = "evaluate a script or a text; without one what is typed, with history, completion and "
+            "live jobs",
     .run = lua,
     .max_args = 1,
     CS_COMMAND_OPTIONS(options, struct values),

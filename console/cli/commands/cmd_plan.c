@@ -18,7 +18,7 @@ struct values {
     struct cs_cmd_common common;
     bool screen; /* in the Plan view */
     bool explain, compare;
-    int64_t limit;
+    int64_t limit, pick;
     const char *devices;
     struct cs_texts set;
 };
@@ -27,6 +27,7 @@ struct values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
+    {"pick", 0, CS_OPT_INT, 0, 1000, "0", "N", NULL, "of a search the N-th plan alone, as found:plan(N) gives it to a job; 0: the list", AT(pick)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose; every setting that neither the script nor a directory gave", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
     {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
@@ -234,9 +235,11 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
     if (v->screen)
-        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, &v->set, err);
+        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, &v->set, (int)v->pick, err);
+    struct cs_lua_limits limits = {.set = &v->set, .pick = (int)v->pick};
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
-    CS_TRY(cs_cmd_eval(cmd->args[0], false, &here, &v->set, &result, err));
+    limits.here = here;
+    CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
     enum cs_status status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
                                                            : plan_one(cmd, &result, &here, err);
     cs_script_result_free(&result);

@@ -6,20 +6,29 @@
 
 enum { TEXT_COLS = 100, TEXT_ROWS = 30 }; /* without a terminal */
 
-enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                const struct cs_texts *set, struct cs_here *here,
-                                struct cs_script_result *out, struct cs_err *err)
+static enum cs_status eval_picked(const struct cs_cmd *cmd, const char *script, const char *devices,
+                                  const struct cs_texts *set, int pick, struct cs_here *here,
+                                  struct cs_script_result *out, struct cs_err *err)
 {
+    struct cs_lua_limits limits = {.set = set, .pick = pick};
     CS_TRY(cs_cmd_here_local(cmd, devices, here, err));
-    CS_TRY(cs_cmd_eval(script, false, here, set, out, err));
+    limits.here = *here;
+    CS_TRY(cs_cmd_eval_with(script, false, &limits, out, err));
     if (out->kind != CS_SCRIPT_SWEEP)
         return CS_OK;
     cs_script_result_free(out);
     return cs_fail(
         err, CS_INVALID,
         "%s returns many plans, and a view shows one; 'cornstarch-console plan %s' lists "
-        "them",
-        script, script);
+        "them, 'plan --view --pick N %s' shows one of a search",
+        script, script, script);
+}
+
+enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, const char *devices,
+                                const struct cs_texts *set, struct cs_here *here,
+                                struct cs_script_result *out, struct cs_err *err)
+{
+    return eval_picked(cmd, script, devices, set, 0, here, out, err);
 }
 
 enum cs_status cs_cmd_print_dump(struct cs_dump *dump, struct cs_err *err)
@@ -47,11 +56,11 @@ static enum cs_status show(const json_t *spec, const struct cs_here *here, struc
 }
 
 enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                const struct cs_texts *set, struct cs_err *err)
+                                const struct cs_texts *set, int pick, struct cs_err *err)
 {
     struct cs_script_result result = {0};
     struct cs_here here;
-    CS_TRY(cs_cmd_eval_plan(cmd, script, devices, set, &here, &result, err));
+    CS_TRY(eval_picked(cmd, script, devices, set, pick, &here, &result, err));
     enum cs_status status = show(result.document, &here, err);
     cs_script_result_free(&result);
     return status;

@@ -11,6 +11,7 @@ enum cs_status cs_cmd_eval_plan(const struct cs_cmd *cmd, const char *script, co
                                 struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_print_dump(struct cs_dump *dump, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script, const char *devices,
-                                const struct cs_texts *set, struct cs_err *err) CS_NODISCARD;
+                                const struct cs_texts *set, int pick,
+                                struct cs_err *err) CS_NODISCARD;
 
 #endif
