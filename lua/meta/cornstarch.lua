@@ -126,6 +126,46 @@ function sweep_:plan(...) end
 ---@return table
 function sweep_:json() end
 
+---@class cs.live
+local live_ = {}
+
+---finish the step, write a checkpoint, release the ranks
+---@return cs.live
+function live_:pause() end
+
+---go on from the newest checkpoint
+---@return cs.live
+function live_:resume() end
+
+---end the job
+---@return cs.live
+function live_:stop() end
+
+---write a checkpoint after this step
+---@return cs.live
+function live_:checkpoint() end
+
+---until it has ended or is paused
+---@return cs.live
+function live_:wait() end
+
+---the job as it is now; its figures are fields: job.state, job.loss
+---@return cs.live
+function live_:show() end
+
+---its specification
+---@return table
+function live_:spec() end
+
+---one row a step: step, loss, grad_norm, lr, step_ns ...
+---@return table[]
+function live_:metrics() end
+
+---the last lines of a rank's log; -1 the feeder, -2 (default) the runner
+---@param ... string
+---@return string[]
+function live_:logs(...) end
+
 ---@class cs.hf.Args
 ---@field dir string a Hugging Face model directory
 ---@field part? "vision"|"audio"|"llm"|"projector" component of a composite directory (LLaVA, Qwen3-VL, Voxtral ...)
@@ -358,8 +398,8 @@ function sweep_:json() end
 ---@class cs.sweep.Args
 ---@field over table values of every parameter: { llm_pp = { 1, 2, 4 } }
 ---@field where? function function(p): whether to try this combination
----@field build function function(p): its cs.plan or cs.search
----@field rank_by? table step_ms, peak_memory_gib, bubble, ranks: the smallest first (default { "step_ms", "peak_memory_gib" })
+---@field build function function(p): its cs.plan or cs.search; or its cs.job, of all combinations: 'cornstarch-console sweep' runs them
+---@field rank_by? table of plans: step_ms, peak_memory_gib, bubble, ranks, the smallest first (default { "step_ms", "peak_memory_gib" })
 
 ---@class cs.lab.tokens.Args
 ---@field tokenizer string tokenizer.json or another file of a tokenizer, or the directory that holds it
@@ -376,6 +416,19 @@ function sweep_:json() end
 ---@class cs.param.Args
 ---@field name string as --set names it: letters, digits, _ and .
 ---@field default? string|number|boolean what it is without --set, which must be of its type; none: --set is needed, and gives a text
+
+---@class cs.jobs.Args
+---@field id? integer this job alone, not in a list; cs.jobs(41) is short for it
+---@field state? string a state as jobs prints it: "RUN" (default every state)
+---@field tag? string that they have: "sweep", "lr=0.1"
+---@field owner? string whose
+---@field name? string a part of their name
+---@field limit? integer at most so many, the newest first (default 1000)
+
+---@class cs.submit.Args
+---@field job cs.job made by cs.job; cs.submit(job) is short for it
+---@field tag? string that it gets
+---@field note? string for people
 
 ---a model directory as save_pretrained writes it
 ---@param args string|cs.hf.Args
@@ -491,7 +544,7 @@ function cs.config(args) end
 ---@return cs.sweep
 function cs.search(args) end
 
----plans of every combination of parameters, ranked
+---plans or jobs of every combination of parameters; plans are ranked
 ---@param args cs.sweep.Args
 ---@return cs.sweep
 function cs.sweep(args) end
@@ -510,5 +563,15 @@ function cs.lab.render(args) end
 ---@param args string|cs.param.Args
 ---@return string|number|boolean
 function cs.param(args) end
+
+---jobs of the daemon, the newest first; only in 'cornstarch-console lua'
+---@param args string|cs.jobs.Args
+---@return cs.live[]
+function cs.jobs(args) end
+
+---hand a job to the daemon; only in 'cornstarch-console lua'
+---@param args cs.submit.Args
+---@return cs.live
+function cs.submit(args) end
 
 return cs

@@ -26,7 +26,7 @@ trap 'exit 1' INT TERM
 mkdir -p lua build
 ln -s "$bin" build/bin
 cp -r "$source/lua/examples" lua/
-sed -i -E 's/^  steps = [0-9]+/  steps = 12/; s/max_samples = [0-9]+/max_samples = 16/; s/every_steps = [0-9]+/every_steps = 6/' \
+sed -i -E 's/^  steps = [0-9]+/  steps = 12/; s/cs.param\("steps", [0-9]+\)/12/; s/max_samples = [0-9]+/max_samples = 16/; s/every_steps = [0-9]+/every_steps = 6/' \
     lua/examples/*.lua
 cornstarch-console data make shapes build/shapes --train 64 --test 16 --seed 1 >/dev/null
 cornstarch-console model init lua/examples/shapes-vision.json build/shapes/vision >/dev/null

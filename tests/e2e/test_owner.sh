@@ -127,4 +127,26 @@ expect "$(xargs <out)" '2 DONE 6 1e-09 DONE' 'jobs in Lua'
 says 'did you mean cs.live:pause' err
 says '987654' err
 says 'DONE' err # why it cannot be paused
+
+# --- from search to run: a plan of a search by its number, shown or given to a job
+sed -e '/^return cs.job/,$d' job.lua >found.lua
+cat >>found.lua <<'L'
+local found = cs.search {
+  model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 3 }, seq_tokens = 576, batch_slots = 4,
+  runs = true, compare = false, explain = false,
+}
+L
+cp found.lua search.lua && echo 'return found' >>search.lua
+sed -n '/^return cs.job/,$p' job.lua | sed 's/plan = cs.plan.*/plan = found:plan(cs.param("pick", 1)),/' >>found.lua
+"$C" plan search.lua --pick 2 --json | field plans.0.hash >out
+expect "$("$C" lua found.lua --set pick=2 --json | field plan_hash)" "$(cat out)" 'the picked plan and that of the job'
+[ "$("$C" lua found.lua --json | field plan_hash)" != "$(cat out)" ] || fail 'the first and the second plan are one'
+"$C" plan search.lua --view --pick 1 >out
+says '9 Plan' out
+rc=0; "$C" plan search.lua --pick 900 2>err || rc=$?
+says 'were found' err
+rc=0; "$C" plan job.lua --pick 1 2>err || rc=$?
+says 'returns no search' err
+"$C" run found.lua --plain --set pick=2 --set steps=2 >out || fail "$(cat out)"
+says 'DONE' out
 echo ok

@@ -37,7 +37,7 @@ projector=$(exact "$second")
 at_least "$projector" 0.5 || fail "held-out exact match $projector with a fresh projector between trained parts"
 
 # --- pictures exchanged between samples; fewer steps show it as well
-sed -e 's|images = "build/shapes/images"|&, shuffle_images = true|' -e 's/^  steps = [0-9]*,/  steps = 600,/' \
+sed -e 's|images = dir .. "/images"|&, shuffle_images = true|' -e 's/^  steps = .*,/  steps = 600,/' \
   "$examples/shapes.lua" >shuffled.lua
 [ "$(diff "$examples/shapes.lua" shuffled.lua | grep -c '^>')" -eq 2 ] || fail "shapes.lua is written otherwise now"
 blind=$(exact "$(done_job shuffled.lua)")

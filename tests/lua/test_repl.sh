@@ -21,6 +21,8 @@ for i = 1, 2 do
 
   print("row", i)
 end
+while given
+:
 { 1, 2, name = "three" }
 cs.lab.split { costs = { 1, 2, 3 }, stages = 2 }.bottleneck
 ?cs.lr.cosine

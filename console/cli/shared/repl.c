@@ -83,7 +83,7 @@ static const struct {
     {":help", ":help cs.plan  what a function, a method or a value is; also help(cs.plan), ?cs.plan; alone: every function", say_help},
     {":time", ":time CHUNK    evaluate it and tell how long it took", say_time},
     {":quit", ":quit          leave; so does the end of input (C-d)", quit},
-    {":",     ":              this list", list_words},
+    {":",     ":              this list; in a chunk that goes on: give it up", list_words},
 };
 
 /* clang-format on */
@@ -119,11 +119,14 @@ static void take_line(struct repl *repl, const char *line)
 {
     if (repl->begun.len == 0 && take_word(repl, line))
         return;
-    const bool ends = repl->begun.len > 0 && line[0] == '\0'; /* an empty line: now or never */
+    if (repl->begun.len > 0 && strcmp(line, ":") == 0) {
+        cs_buf_reset(&repl->begun);
+        return;
+    }
     if (repl->begun.len > 0)
         cs_buf_addc(&repl->begun, '\n');
     cs_buf_adds(&repl->begun, line);
-    if (!ends && cs_lua_is_begun(repl->lua, cs_buf_str(&repl->begun)))
+    if (cs_lua_is_begun(repl->lua, cs_buf_str(&repl->begun)))
         return;
     (void)evaluate(repl, cs_buf_str(&repl->begun));
     cs_buf_reset(&repl->begun);
