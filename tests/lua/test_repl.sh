@@ -87,8 +87,8 @@ def end(pid, fd):
 # names of a table, keys of an argument table, more lines than one
 session([
     (b"cs.lab.spl\t", b"cs> "),
-    (b" { costs = { 1, 5 }, sta\t", b"split"),
-    (b" = 2 }.bottleneck\r", b"stages"),
+    (b" { costs = { 1, 5 }, sta\t", b"it"),
+    (b" = 2 }.bottleneck\r", b"ges"),
     (b"if true then\r", b"5"),
     (b"print('le' .. 'ft') end\r", b">> "),
     (b":quit\r", b"left"),

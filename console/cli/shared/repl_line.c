@@ -77,7 +77,7 @@ struct cs_typist *cs_typist_new(struct cs_lua *lua, const struct cs_buf *begun)
     setlocale(LC_CTYPE, "");
     rl_readline_name = (char *)(uintptr_t) "cornstarch";
     rl_attempted_completion_function = complete;
-    rl_completer_word_break_characters = breaks;
+    rl_basic_word_break_characters = rl_completer_word_break_characters = breaks;
     rl_completion_append_character = '\0';
     open_history(typist);
     return typist;
