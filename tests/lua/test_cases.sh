@@ -25,7 +25,7 @@ while IFS= read -r line; do
   args=${rest%%$'\t'*} want=${rest#*$'\t'}
   want=${want//|/$'\n'}
   rows=$((rows + 1))
-  got=$(eval "timeout 60 \"\$console\" lua $args" 2>err)
+  got=$(eval "timeout 60 \"\$console\" lua $args" 2>err </dev/null)
   rc=$?
   [ $rc -eq 0 ] || got=$(sed '1s/^cornstarch-console: //' err)
   if [ "${want%\*}" != "$want" ]; then matches() { [[ $got == "${want%\*}"* ]]; }
