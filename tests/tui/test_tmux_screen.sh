@@ -6,7 +6,7 @@ console="$bin/cornstarch-console"
 
 open_screen 100 30 "$console"
 wait_for 'No jobs yet'
-wait_for '^\[1 Jobs\]  2 Model   3 Pipeline   4 Tokens   6 GPUs   7 Logs'
+wait_for '^\[1 Jobs\]  2 Model   3 Pipeline   4 Tokens   5 Metrics   6 GPUs   7 Logs'
 mux capture-pane -pe | grep -q "$(printf '\033')\[[0-9;]*36m" || fail "no colour on a terminal that has colours"
 
 # every size: the key line is always the last line, tiny screens hold one line
