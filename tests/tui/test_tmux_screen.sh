@@ -37,7 +37,7 @@ wait_gone 'keys of Pipeline'
 mux send-keys g t
 wait_for '\[4 Tokens\]'
 mux send-keys g t
-wait_for '\[6 GPUs\]'
+wait_for '\[5 Metrics\]'
 mux send-keys BTab
 mux send-keys BTab
 wait_for '\[3 Pipeline\]'
