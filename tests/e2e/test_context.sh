@@ -94,6 +94,8 @@ EOF
   echo "$id" >last
 }
 check "cp 2" 3 "$test" 'llm=1, cp = 2'
+check "encoder on the context's ranks" 2 "$test" 'llm=1, cp = 2' 'modality="encoder-colocated"'
+check "two ranks share items, three rows" 5 "$test" 'vision=1, cp = 2' 'llm=1, cp = 3'
 expect_rc 0 "$C" export "$(cat last)" out
 expect_rc 0 "$C" model check out/llm
 check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'
@@ -154,8 +156,7 @@ refused() { # EXIT TEXT KEY=VALUE...
   expect_rc "$1" "$C" submit bad.lua
   expect_text "$2"
 }
-refused 4 'plan.parallel.vision.cp = 2: rows of encoders cannot be split' 'vision=1, cp = 2'
-refused 4 'with modality encoder-colocated' 'llm=1, cp = 2' 'modality="encoder-colocated"'
+refused 4 'plan.parallel.vision.cp = 3: with modality encoder-colocated' 'vision=1, cp = 3' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 refused 1 'lpt' 'llm=1, cp = 2' 'plan=context = "lpd",'
 
 # --- the example is planned as it stands

@@ -242,7 +242,7 @@ static void shapes_that_no_worker_runs_are_refused(void **state)
     assert_non_null(strstr(err.text, "vision.0 has the shape tp 2, cp 1, ep 1, dp 1"));
     m.stage[0].shape = (struct cs_rank_shape){.cp = 2};
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "vision.0 has cp 2: rows of encoders cannot be split"));
+    assert_non_null(strstr(err.text, "vision.0 has cp 2: all stages of a branch must have one cp"));
     m.stage[0].shape = (struct cs_rank_shape){.dp = 2};
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
     m.plan.dp = 2;

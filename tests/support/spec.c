@@ -94,6 +94,8 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
     const char *name;
     json_object_foreach(parallel, name, row)
     {
+        if (o->vision_cp > 0 && strcmp(name, "llm") != 0)
+            json_object_set_new(row, "cp", json_integer(o->vision_cp));
         if (o->recompute != NULL)
             json_object_set_new(row, "recompute", json_string(o->recompute));
     }

@@ -31,6 +31,7 @@ struct cs_test_spec {
     int window, prefix;    /* tokens, of the masks of these names */
     int dp;                /* [1] */
     int llm_cp;            /* [1] ranks that split the rows of a slot */
+    int vision_cp;         /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;   /* ["lpt"] how */
     int seq_tokens, slots; /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */

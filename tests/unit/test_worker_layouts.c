@@ -736,7 +736,9 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
 {
     struct cs_test_spec alone = options;
     struct outcome one, many;
-    alone.llm_cp = alone.dp = alone.vision_pp = alone.llm_pp = 1;
+    alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
+    alone.vision_cp = 0;
+    alone.modality = NULL;
     alone.schedule = alone.recompute = NULL;
     run_job(&alone, single, &one);
     run_job_on(is_lazy, &options, NULL, &many);
@@ -944,6 +946,49 @@ static void contexts_of_devices_agree_with_the_host(void **state)
     unsetenv("CORNSTARCH_CONTEXT_GROUPS");
 }
 
+/* Ranks share the items of encoders: on ranks of their own, as many as the context or other numbers, or on
+ * the context's. Slots have fewer items than ranks, too. */
+static void ranks_share_items_of_encoders(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute, *modality;
+        int vision_cp, vision, encoders, cp, llm, dp, ranks;
+    } rows[] = {
+        {"train:*",                       "1f1b",  "none",      NULL,                2, 1, 1, 1, 1, 1, 3},
+        {"train:*",                       "1f1b",  "none",      NULL,                3, 1, 1, 2, 1, 1, 5},
+        {"train:*",                       "zb-h1", "full",      NULL,                2, 1, 1, 4, 1, 1, 6},
+        {"train:*",                       "gpipe", "none",      NULL,                2, 2, 1, 2, 2, 1, 8},
+        {"train:*",                       "1f1b",  "selective", NULL,                2, 1, 2, 3, 1, 1, 7},
+        {"train:*",                       "1f1b",  "none",      NULL,                2, 1, 1, 2, 1, 2, 8},
+        {"train:vision.projector",        "1f1b",  "none",      NULL,                2, 1, 1, 2, 1, 1, 4},
+        {"train:* freeze:vision.*",       "zb-h1", "none",      NULL,                4, 1, 1, 2, 1, 1, 6},
+        {"train:*",                       "1f1b",  "none",      "encoder-colocated", 0, 1, 1, 2, 1, 1, 2},
+        {"train:*",                       "1f1b",  "full",      "encoder-colocated", 3, 2, 1, 3, 2, 1, 6},
+        {"train:*",                       "zb-h1", "none",      "encoder-colocated", 0, 1, 2, 3, 1, 2, 6},
+        {"train:* freeze:vision.encoder", "zb-h1", "selective", "encoder-colocated", 0, 1, 1, 4, 1,
+         1,                                                                                            4},
+        {"train:*",                       "1f1b",  "none",      "encoder-first",     0, 1, 1, 2, 2, 1, 4},
+        {"train:vision.projector",        "1f1b",  "none",      "encoder-first",     0, 1, 2, 2, 3, 1, 6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context((struct cs_test_spec){.seed = 50 + (int)i,
+                                                  .slots = REPLICA_SLOTS,
+                                                  .rules = rows[i].rules,
+                                                  .schedule = rows[i].schedule,
+                                                  .recompute = rows[i].recompute,
+                                                  .modality = rows[i].modality,
+                                                  .vision_cp = rows[i].vision_cp,
+                                                  .vision_pp = rows[i].vision,
+                                                  .depth_pp = rows[i].vision,
+                                                  .n_encoders = rows[i].encoders,
+                                                  .llm_cp = rows[i].cp,
+                                                  .llm_pp = rows[i].llm,
+                                                  .dp = rows[i].dp},
+                            rows[i].ranks);
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -1002,6 +1047,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
+        cmocka_unit_test(ranks_share_items_of_encoders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

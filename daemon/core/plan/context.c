@@ -30,7 +30,8 @@ int32_t cs_context_most(int32_t n_rows, int32_t ranks)
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
 {
     const int32_t seq = plan->budget.seq_tokens, cp = cs_plan_shape(plan, stage).cp;
-    if (cp == 1 || seq < 1)
+    const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
+    if (cp == 1 || seq < 1 || !is_llm)
         return n;
     return (int64_t)((double)n / seq * cs_context_most(seq, cp));
 }

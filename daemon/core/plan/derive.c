@@ -87,9 +87,22 @@ static int64_t tied_part(const struct cs_graph *graph, int dp)
     return part < n ? part : n;
 }
 
+/* the first stage of the LLM and its last */
+static void find_ends(const struct cs_graph *graph, struct cs_plan *plan)
+{
+    plan->head_stage = plan->n_stages - 1;
+    while (plan->head_stage > 0 && plan->stages[plan->head_stage].branch != graph->llm)
+        plan->head_stage--;
+    plan->embed_stage = plan->head_stage;
+    for (int32_t s = plan->head_stage; s >= 0; s--)
+        if (plan->stages[s].branch == graph->llm)
+            plan->embed_stage = s;
+}
+
 void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct cs_plan *plan)
 {
     plan->edges = CS_NEW_ARRAY(arena, struct cs_edge, plan->n_stages * (1 + graph->n_feeds));
+    find_ends(graph, plan);
     derive_edges(graph, plan);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
@@ -104,13 +117,6 @@ void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct
             plan->stages[plan->edges[e].to].needs_input_grad = true;
             plan->stages[plan->edges[e].to].has_backward = true;
         }
-    plan->head_stage = plan->n_stages - 1;
-    while (plan->head_stage > 0 && plan->stages[plan->head_stage].branch != graph->llm)
-        plan->head_stage--;
-    plan->embed_stage = plan->head_stage;
-    for (int32_t s = plan->head_stage; s >= 0; s--)
-        if (plan->stages[s].branch == graph->llm)
-            plan->embed_stage = s;
     plan->is_tied_across = graph->is_tied && plan->embed_stage != plan->head_stage;
     plan->tied_bytes = 0;
     if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)

@@ -220,20 +220,17 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
     return CS_OK;
 }
 
-/* Rows are split in the LLM, alike in all of its stages. */
+/* Rows, or items, are split alike in all stages of a branch. */
 static enum cs_status check_context(const struct cs_plan *plan, int32_t s, struct cs_err *err)
 {
     const struct cs_stage *stage = &plan->stages[s];
-    const int32_t cp = cs_plan_shape(plan, s).cp, of_llm = cs_plan_shape(plan, plan->head_stage).cp;
-    if (cp > 1 && stage->branch != plan->stages[plan->head_stage].branch)
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "%s has cp %d: rows of encoders cannot be split over ranks yet, those of "
-                       "the llm can; set cp = 1",
-                       stage->name, cp);
-    if (stage->branch == plan->stages[plan->head_stage].branch && cp != of_llm)
-        return cs_fail(err, CS_UNSUPPORTED,
-                       "%s has cp %d, %s has cp %d: all stages of the llm must have one cp",
-                       stage->name, cp, plan->stages[plan->head_stage].name, of_llm);
+    for (int32_t i = 0; i < s; i++)
+        if (plan->stages[i].branch == stage->branch &&
+            cs_plan_shape(plan, i).cp != cs_plan_shape(plan, s).cp)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has cp %d, %s has cp %d: all stages of a branch must have one cp",
+                           stage->name, cs_plan_shape(plan, s).cp, plan->stages[i].name,
+                           cs_plan_shape(plan, i).cp);
     return CS_OK;
 }
 

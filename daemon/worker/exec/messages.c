@@ -1,5 +1,5 @@
 /* Messages between stages on different ranks: the place of their rows, and on devices with streams
- * the message itself. On hosts the communication thread moves them (communicate.c). */
+ * the message itself. On hosts the communication thread moves them (transfers.c). */
 #include "worker/exec/messages.h"
 
 #include "worker/exec/marks.h"
@@ -7,6 +7,32 @@
 #include <stdlib.h>
 
 #include "worker/slot/split.h"
+
+struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action)
+{
+    const struct cs_edge *edge = &exec->config.plan->edges[action->edge];
+    const bool is_send = action->op == CS_OP_SEND;
+    const int64_t rows =
+        cs_exec_edge_rows(exec, action->edge, action->slot, cs_exec_is_at_producer(action));
+    struct cs_message m = {.bytes = (size_t)rows * (size_t)edge->width *
+                                    exec->config.device->ops->act_bytes};
+    m.data = is_send ? cs_boundary_at(exec->boundary, action->edge, action->slot, action->is_grad)
+                     : cs_boundary_take(exec->boundary, action->edge, action->slot, action->is_grad,
+                                        rows);
+    if (is_send && rows > 0) {
+        exec->messages_sent++;
+        exec->bytes_sent += (int64_t)m.bytes;
+    }
+    return m;
+}
+
+void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
+{
+    if (action->op == CS_OP_SEND)
+        cs_boundary_give(exec->boundary, action->edge, action->slot, action->is_grad);
+}
+
+/* ---- devices with streams ---- */
 
 /* Rows of an encoder that go to the ranks of a context, or their gradients, on either side of the
  * message: runs by rank. NULL: all of the message is one rank's. */
@@ -31,71 +57,6 @@ static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struc
                ? runs_between(exec, action)
                : NULL;
 }
-
-static struct cs_xfer whole(const struct cs_exec *exec, const struct cs_action *action,
-                            const struct cs_message *message)
-{
-    return (struct cs_xfer){.peer = cs_exec_rank(exec, action->peer),
-                            .data = message->data,
-                            .bytes = message->bytes,
-                            .is_send = action->op == CS_OP_SEND};
-}
-
-enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
-                                 const struct cs_message *message, struct cs_xfer **out, int *n,
-                                 struct cs_err *err)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    const struct cs_row_runs *runs = runs_of(exec, action);
-    const int ranks = cs_plan_width(plan, action->peer);
-    const int most = runs != NULL ? runs->first[ranks] : 1;
-    *out = NULL;
-    *n = 0;
-    if (message->bytes == 0)
-        return CS_OK;
-    struct cs_xfer *xfer = calloc((size_t)most + 1, sizeof *xfer);
-    if (xfer == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", most);
-    if (runs == NULL)
-        xfer[(*n)++] = whole(exec, action, message);
-    const size_t row =
-        (size_t)plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
-    for (int r = 0; runs != NULL && r < ranks; r++)
-        for (int32_t i = runs->first[r]; i < runs->first[r + 1]; i++) {
-            struct cs_xfer *x = &xfer[(*n)++];
-            *x = whole(exec, action, message);
-            x->peer = cs_plan_rank_of(plan, exec->config.replica, action->peer) + r;
-            x->data = (char *)message->data + (size_t)runs->run[i].row * row;
-            x->bytes = (size_t)runs->run[i].n * row;
-        }
-    *out = xfer;
-    return CS_OK;
-}
-
-struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action)
-{
-    const int64_t rows = cs_exec_edge_rows(exec, action->edge, action->slot);
-    const struct cs_edge *edge = &exec->config.plan->edges[action->edge];
-    const bool is_send = action->op == CS_OP_SEND;
-    struct cs_message m = {.bytes = (size_t)rows * (size_t)edge->width *
-                                    exec->config.device->ops->act_bytes};
-    m.data = is_send ? cs_boundary_at(exec->boundary, action->edge, action->slot, action->is_grad)
-                     : cs_boundary_take(exec->boundary, action->edge, action->slot, action->is_grad,
-                                        rows);
-    if (is_send && rows > 0) {
-        exec->messages_sent++;
-        exec->bytes_sent += (int64_t)m.bytes;
-    }
-    return m;
-}
-
-void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
-{
-    if (action->op == CS_OP_SEND)
-        cs_boundary_give(exec->boundary, action->edge, action->slot, action->is_grad);
-}
-
-/* ---- devices with streams ---- */
 
 /* The runs of a rank, one part each: at their places among all rows, or one behind the other. */
 static enum cs_status move_runs(struct cs_exec *exec, const struct cs_action *action,

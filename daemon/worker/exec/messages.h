@@ -10,8 +10,10 @@ struct cs_message {
     size_t bytes;
 };
 
-/* The transfers of a message on a host: one, or, where the peer's ranks split the rows of the LLM, the
- * runs of each of them. *out is to be freed; NULL and 0: no rows. */
+/* This rank makes the rows of the message, and takes their gradients. */
+bool cs_exec_is_at_producer(const struct cs_action *action);
+/* The transfers of a message on a host: one; or, of rows of an encoder that ranks share or that go to ranks
+ * which split the rows of the LLM, the pieces of each of them. *out is to be freed; NULL and 0: no rows. */
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err) CS_NODISCARD;

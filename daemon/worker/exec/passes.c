@@ -66,6 +66,15 @@ static bool is_tap(const struct cs_exec *exec, const struct cs_edge *edge)
     return edge->feed >= 0 && exec->config.graph->feeds[edge->feed].is_tap;
 }
 
+/* Rows that a stage leaves: where who takes them is on the same ranks, these have them by then. */
+static int64_t rows_made(const struct cs_exec *exec, int32_t edge, int32_t slot)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_edge *e = &plan->edges[edge];
+    return cs_exec_edge_rows(exec, edge, slot,
+                             plan->stages[e->from].rank != plan->stages[e->to].rank);
+}
+
 enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     const struct cs_plan *plan = exec->config.plan;
@@ -82,8 +91,7 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
         if (edge->from != a->stage)
             continue;
-        void *out =
-            cs_boundary_take(exec->boundary, i, a->slot, 0, cs_exec_edge_rows(exec, i, a->slot));
+        void *out = cs_boundary_take(exec->boundary, i, a->slot, 0, rows_made(exec, i, a->slot));
         if (is_tap(exec, edge))
             e.layer.tap[edge->feed] = out;
         else
@@ -125,8 +133,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;
-        void *d =
-            cs_boundary_take(exec->boundary, i, a->slot, 1, cs_exec_edge_rows(exec, i, a->slot));
+        void *d = cs_boundary_take(exec->boundary, i, a->slot, 1,
+                                   cs_exec_edge_rows(exec, i, a->slot, false));
         if (edge->feed >= 0)
             e.layer.d_fill[edge->feed] = d;
         else

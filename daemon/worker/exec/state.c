@@ -92,7 +92,7 @@ void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action)
     atomic_store_explicit(&head->progress_ns, (uint64_t)cs_now_ns(), memory_order_relaxed);
 }
 
-int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot)
+int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot, bool at_producer)
 {
     const struct cs_plan *plan = exec->config.plan;
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;
@@ -101,7 +101,7 @@ int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot
     if (encoder < 0)
         return input->llm_rows;
     if (plan->edges[edge].feed >= 0)
-        return input->n_fills[encoder];
+        return at_producer ? input->n_leaving[encoder] : input->n_fills[encoder];
     return plan->edges[edge].is_inner ? input->rows[encoder].n : input->n_rows[encoder];
 }
 

@@ -104,7 +104,8 @@ void cs_exec_event(struct cs_exec *exec, enum cs_event_kind kind, uint32_t actio
                    int64_t end_ns, int64_t value);
 void cs_exec_show(struct cs_exec *exec, int is_comm, int32_t action);
 
-/* rows of an edge in a slot, known before it is placed */
-int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot);
+/* Rows of an edge in a slot, known before it is placed; with an encoder other ones where they leave it
+ * than where they fill rows of the LLM, if ranks share either. */
+int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot, bool at_producer);
 
 #endif

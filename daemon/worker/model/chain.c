@@ -25,7 +25,7 @@ static struct pass pass_of(struct cs_run *run, const struct cs_layer_model *l,
                          .rows = cs_layer_rows_in(l, run->input),
                          .width = chain->in_width,
                          .joined = run->input->n_rows[l->encoder],
-                         .filled = run->input->n_fills[l->encoder]};
+                         .filled = run->input->n_leaving[l->encoder]};
 }
 
 static enum cs_chain_op op_at(const struct pass *p, int32_t step)

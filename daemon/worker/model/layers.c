@@ -24,7 +24,7 @@ static int32_t rows_of(const struct cs_layer_model *l, enum cs_row_count rows,
         return cs_layer_is_stretched(l, input) ? input->split->stretch.n : input->llm_rows;
     const int32_t e = l->encoder;
     return rows == CS_ROWS_INNER  ? input->rows[e].n
-           : rows == CS_ROWS_FILL ? input->n_fills[e]
+           : rows == CS_ROWS_FILL ? input->n_leaving[e]
                                   : input->n_rows[e];
 }
 

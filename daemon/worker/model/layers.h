@@ -89,7 +89,8 @@ struct cs_layer_model {
         int32_t feed, encoder; /* graph->feeds; whose rows they are */
     } in[CS_MAX_FEEDS];
 
-    int32_t tap; /* the feed that leaves a layer in the middle of a branch, -1: none */
+    int32_t tap;          /* the feed that leaves a layer in the middle of a branch, -1: none */
+    bool feeds_own_ranks; /* a feed that leaves it enters a stage on the same ranks */
 };
 
 /* One of several tensors of a role, and the only one (the first); NULL: the layer has none. */

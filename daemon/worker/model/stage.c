@@ -2,6 +2,7 @@
  * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
+#include "worker/model/share.h"
 #include "worker/model/stretch.h"
 
 #include <stdlib.h>
@@ -73,6 +74,18 @@ static bool has_gradient(const struct cs_layer_model *l)
            (head != NULL && head->grad != NULL);
 }
 
+static bool feeds_own_ranks(const struct cs_layer_model *l, const struct cs_graph *graph,
+                            const struct cs_plan *plan, int32_t stage)
+{
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *e = &plan->edges[i];
+        if (e->from == stage && e->feed >= 0 && graph->feeds[e->feed].from_layer == l->layer->id &&
+            plan->stages[e->to].rank == plan->stages[stage].rank)
+            return true;
+    }
+    return false;
+}
+
 static void bind_feeds(struct cs_layer_model *l, const struct cs_graph *graph)
 {
     l->tap = -1;
@@ -117,6 +130,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
             return cs_fail(err, CS_NO_MEMORY, "no memory for stage %s", plan_stage->name);
         }
         bind_feeds(l, graph);
+        l->feeds_own_ranks = feeds_own_ranks(l, graph, plan, stage);
         set_widths(l);
         set_counts(graph, l);
         l->needs_backward = has_gradient(l);
@@ -162,8 +176,8 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
            cs_keep_find(l->arch, l->layer, CS_KEEP_X) != NULL;
 }
 
-/* Rows change ranks in front of a layer, or behind it, where its neighbour has others (stretch.h).
- * Between stages, and where rows of encoders come in, they lie as they were dealt out. */
+/* Rows change ranks in front of a layer, or behind it, where its neighbour has others (stretch.h,
+ * share.h). Between stages, and where rows of encoders come in, they lie as they were dealt out. */
 static bool enters_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
 {
     const struct cs_layer_model *l = &s->layer[i];
@@ -173,6 +187,8 @@ static bool enters_order(const struct cs_stage_model *s, const struct cs_run *ru
 
 static bool leaves_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
 {
+    if (s->encoder >= 0)
+        return i == s->stage->n_layers - 1 && cs_layer_is_shared(&s->layer[i], run->input);
     return cs_layer_is_stretched(&s->layer[i], run->input) &&
            (i == s->stage->n_layers - 1 || enters_order(s, run, i + 1) ||
             !cs_layer_is_stretched(&s->layer[i + 1], run->input));
@@ -200,12 +216,31 @@ static int64_t n_dealt_out(const struct cs_layer_model *l, const struct cs_run *
     return (int64_t)run->input->llm_rows * l->out_width;
 }
 
+/* what leaves a layer, to where it is dealt out */
+static void deal_out(struct cs_run *run, const struct cs_layer_model *l, const void *x, void *y)
+{
+    if (l->encoder >= 0)
+        cs_share_rows(run, l->encoder, l->out_width, x, y);
+    else
+        cs_stretch_rows_back(run, l->out_width, x, y);
+}
+
+/* its gradient from there */
+static void call_in(struct cs_run *run, const struct cs_layer_model *l, const void *dy, void *dx)
+{
+    if (l->encoder >= 0)
+        cs_share_rows_back(run, l->encoder, l->out_width, dy, dx);
+    else
+        cs_stretch_rows(run, l->out_width, dy, dx);
+}
+
 static int64_t widest(const struct cs_stage_model *s, const struct cs_run *run)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < s->stage->n_layers; i++) {
         const int64_t in = n_in(&s->layer[i], run), out = n_out(&s->layer[i], run);
-        const bool is_dealt = enters_order(s, run, i) || leaves_order(s, run, i);
+        const bool is_dealt =
+            s->encoder < 0 && (enters_order(s, run, i) || leaves_order(s, run, i));
         const int64_t dealt = is_dealt ? n_dealt_out(&s->layer[i], run) : 0;
         most = in > most ? in : most;
         most = out > most ? out : most;
@@ -289,7 +324,7 @@ static void fwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     cs_layer_ops_of(l->layer->kind)
         ->fwd(run, l, cs_layer_rows_out(l, run->input), ends, kept->x, out, kept);
     if (leaves)
-        cs_stretch_rows_back(run, l->out_width, out, y);
+        deal_out(run, l, out, y);
 }
 
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
@@ -370,7 +405,7 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     run->keep = is_held(s, saved, i) ? &saved->held : NULL;
     if (leaves_order(s, run, i)) {
         void *in_order = cs_run_hold(run, n_out(l, run));
-        cs_stretch_rows(run, l->out_width, dy, in_order);
+        call_in(run, l, dy, in_order);
         dy = in_order;
     }
     void *in_order = enters ? cs_run_take(run, n_in(l, run)) : dx;

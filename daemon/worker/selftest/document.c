@@ -67,10 +67,10 @@ static json_t *stages_of(const struct cs_golden_job *job, const json_t *modules)
         snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
         const bool is_llm = strcmp(branch, "llm") == 0;
         const int pp = layout == NULL ? 1 : is_llm ? layout->stages : layout->encoder_stages;
-        json_object_set_new(parallel, branch,
-                            json_pack("{s:i, s:i, s:s*}", "pp", pp, "cp",
-                                      is_llm && job->context > 1 ? job->context : 1, "recompute",
-                                      recompute));
+        const int cp = is_llm ? job->context : job->encoder_context;
+        json_object_set_new(
+            parallel, branch,
+            json_pack("{s:i, s:i, s:s*}", "pp", pp, "cp", cp > 1 ? cp : 1, "recompute", recompute));
     }
     return parallel;
 }

@@ -92,6 +92,8 @@ static enum cs_status make_document(struct cs_golden *g, const char *adapter, bo
         .slots = cs_golden_slots(g->layout, batch),
         .replicas = is_spread ? g->layout->replicas : 1,
         .context = is_spread && g->layout->context > 1 ? g->layout->context : 1,
+        .encoder_context =
+            is_spread && g->layout->encoder_context > 1 ? g->layout->encoder_context : 1,
         .samples = batch,
         .seq_tokens = rows_of(g),
         .values = values_of(g),

@@ -72,9 +72,9 @@ struct cs_golden_job {
     const char *dir, *adapter;
     const struct cs_selftest_layout *layout; /* NULL: one stage a branch, one replica */
     int slots, replicas;                     /* of a step */
-    int context;                             /* ranks that split the rows of the language model */
-    int32_t seq_tokens, samples;             /* rows and documents of a slot */
-    int64_t values;                          /* of all media; an item has no more */
+    int context, encoder_context; /* ranks that split rows of the language model, items */
+    int32_t seq_tokens, samples;  /* rows and documents of a slot */
+    int64_t values;               /* of all media; an item has no more */
 };
 enum cs_status cs_golden_document(const struct cs_golden_job *job, json_t **out,
                                   struct cs_err *err) CS_NODISCARD;

@@ -37,17 +37,21 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         .encoder_stages = (int)cs_msg_int(in, "encoder_stages", 1),
         .replicas = (int)cs_msg_int(in, "replicas", 1),
         .context = (int)cs_msg_int(in, "context", 1),
+        .encoder_context = (int)cs_msg_int(in, "encoder_context", 1),
         .modality = cs_msg_str(in, "modality", NULL),
         .schedule = cs_msg_str(in, "schedule", NULL),
         .recompute = cs_msg_str(in, "recompute", NULL),
         .train = cs_msg_str(in, "train", NULL),
     };
     if (out->stages < 1 || out->encoder_stages < 1 || out->replicas < 1 || out->context < 1 ||
+        out->encoder_context < 1 || out->encoder_context > CS_SELFTEST_RANKS ||
         out->stages + out->encoder_stages > CS_SELFTEST_RANKS ||
         out->replicas > CS_SELFTEST_RANKS || out->context > CS_SELFTEST_RANKS)
-        return cs_fail(err, CS_LIMIT,
-                       "layout: stages, encoder_stages, replicas and context are 1 to %d",
-                       CS_SELFTEST_RANKS);
+        return cs_fail(
+            err, CS_LIMIT,
+            "layout: stages, encoder_stages, replicas, context and encoder_context are 1 "
+            "to %d",
+            CS_SELFTEST_RANKS);
     return CS_OK;
 }
 

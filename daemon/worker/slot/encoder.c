@@ -320,5 +320,6 @@ void cs_input_prepare_encoder(struct cs_input *in, int32_t e)
     make_near(&m);
     make_near_back(&m);
     cs_input_prepare_fills(in, e);
+    in->n_leaving[e] = in->n_fills[e];
     set_masks(in, e);
 }

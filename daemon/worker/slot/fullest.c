@@ -46,11 +46,13 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
     cs_slot_view(&layout, budget, out->slot_memory, &slot);
     fill_text(tables, &slot, manifest);
     CS_TRY(cs_input_prepare(in, tables, manifest, 0, &slot, needs, err));
+    in->slot = slot; /* one rank may have all items that others do not */
     for (int32_t e = 0; e < budget->n_encoders; e++) {
         cs_slot_fill_items(&slot, budget, e);
         in->n_items[e] = slot.head->n_items[e];
         in->n_rows[e] = slot.head->n_rows[e];
         in->n_fills[e] = slot.head->n_fills[e];
+        in->n_bytes[e] = slot.head->n_bytes[e];
         cs_input_prepare_encoder(in, e);
     }
     cs_input_split_fullest(in);

@@ -270,13 +270,14 @@ static void put_data(struct cs_input *in, struct cs_slot_block *b, int32_t e)
     const struct cs_arch *arch = &cs_graph_encoder(in->tables->graph, e)->arch;
     const bool is_sound = arch->front.stem == CS_STEM_FRAMES;
     const float *values = in->patches[e];
+    if (values != NULL)
+        values += in->values_before[e] * cs_front_values(arch);
     if (is_sound && values == NULL)
         values = (const float *)(const void *)in->slot.data[e];
     const int64_t rows = is_sound ? in->rows[e].n_frames : in->rows[e].n_patches;
     in->at.patches[e] = put_acts(b, values, rows * cs_front_values(arch));
     in->at.pixels[e] =
-        values != NULL ? NULL
-                       : cs_slot_block_put(b, in->slot.data[e], (size_t)in->slot.head->n_bytes[e]);
+        values != NULL ? NULL : cs_slot_block_put(b, in->slot.data[e], (size_t)in->n_bytes[e]);
 }
 
 static void place_encoder(struct cs_input *in, struct cs_slot_block *b, int32_t e)

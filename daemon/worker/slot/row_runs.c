@@ -16,9 +16,14 @@ struct runs_maker {
     int32_t *first, *rows, rank;
 };
 
+static int32_t ranks_of(const struct cs_input *in)
+{
+    return in->tables->context.ranks > 1 ? in->tables->context.ranks : 1;
+}
+
 static struct runs_maker begin_runs(struct cs_input *in, int32_t most)
 {
-    const int32_t ranks = in->tables->context.ranks;
+    const int32_t ranks = ranks_of(in);
     struct runs_maker m = {
         .run = cs_scratch_take(&in->memory, ((size_t)most + 1) * sizeof(struct cs_row_run)),
         .first = ints(in, ranks + 1),
@@ -55,10 +60,10 @@ struct cs_row_runs cs_row_runs_make(struct cs_input *in, const int32_t *owner, c
                                     int32_t n)
 {
     struct runs_maker m = begin_runs(in, n);
-    for (int32_t r = 0; r < in->tables->context.ranks; r++) {
+    for (int32_t r = 0; r < ranks_of(in); r++) {
         next_rank(&m);
         for (int32_t i = 0; i < n; i++)
-            if (owner[at != NULL ? at[i] : i] == r)
+            if (owner == NULL || owner[at != NULL ? at[i] : i] == r)
                 add_rows(&m, i, 1);
     }
     return runs_of(&m);

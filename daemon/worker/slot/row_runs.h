@@ -4,7 +4,8 @@
 
 #include "worker/slot/split.h"
 
-/* Runs of n rows whose owners are owner[at[i]], or owner[i] where at is NULL. */
+/* Runs of n rows whose owners are owner[at[i]], or owner[i] where at is NULL; owner NULL: all are one
+ * rank's. */
 struct cs_row_runs cs_row_runs_make(struct cs_input *in, const int32_t *owner, const int32_t *at,
                                     int32_t n);
 /* in->split->need of the LLM's masks, while these are still of all rows. */

@@ -1,6 +1,6 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
 #include "worker/slot/item.h"
-#include "worker/slot/split.h"
+#include "worker/slot/share.h"
 #include "worker/slot/tokens.h"
 
 #include <string.h>
@@ -136,6 +136,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
     memcpy(input->n_fills, manifest->n_fills[index], sizeof input->n_fills);
+    memcpy(input->n_bytes, slot->head->n_bytes, sizeof input->n_bytes);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++) {
         CS_TRY(check_items(input, e, index, err));
@@ -148,6 +149,9 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
         CS_TRY(prepare_labels(input, index, err));
     if (is_split)
         CS_TRY(cs_input_split(input, index, err));
+    else
+        cs_shares_make(input, NULL);
+    cs_shares_take(input);
     if (needs & CS_INPUT_CORRECT)
         input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);
     return CS_OK;

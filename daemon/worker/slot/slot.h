@@ -68,6 +68,9 @@ struct cs_input_tables {
     struct cs_slot_encoder {
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
         bool has_newline;               /* a learned row */
+        /* Ranks that share its items (share.h), set by who knows the plan; below 2: all items are where
+         * the encoder is. This rank's place among them, -1: it has no stage of the encoder. */
+        int32_t ranks, place;
         float
             mean_scale; /* of the sums that means are, times what a chain multiplies them with; 0: none */
     } enc[CS_MAX_ENCODERS];
@@ -171,6 +174,12 @@ struct cs_input {
     int32_t n_fills[CS_MAX_ENCODERS];
     const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_fills): item of each of these, */
     const int32_t *fill[CS_MAX_ENCODERS];    /* (n_fills): LLM row, of a context's rank its own */
+    /* Ranks share the items of an encoder (share.h), NULL: all of them are here. Where the encoder is, what
+     * stands above, and in slot, is of the own items, but for what is filled here. */
+    struct cs_item_share *share[CS_MAX_ENCODERS];
+    int32_t n_leaving[CS_MAX_ENCODERS];     /* rows that leave the encoder's branch here */
+    int64_t n_bytes[CS_MAX_ENCODERS];       /* of the items' data */
+    int64_t values_before[CS_MAX_ENCODERS]; /* in patches, of items that are elsewhere */
     struct cs_input_split
         *split; /* the LLM's rows are on several ranks (split.h); NULL: all here */
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask; those of a branch share arrays */

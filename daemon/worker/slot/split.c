@@ -7,6 +7,7 @@
 #include "worker/slot/pad.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/row_runs.h"
+#include "worker/slot/share.h"
 #include "worker/slot/stretch.h"
 #include "worker/slot/tokens.h"
 
@@ -138,6 +139,7 @@ static void take_split(struct cs_input *in, const int32_t *owner, struct cs_cont
     s->tokens = cs_row_runs_make(in, owner, NULL, in->n_tokens);
     for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
         s->fill[e] = cs_row_runs_make(in, owner, in->fill[e], in->n_fills[e]);
+    cs_shares_make(in, owner);
     if (s->place < 0)
         return;
     cs_row_needs_make(in, owner);

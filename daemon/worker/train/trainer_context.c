@@ -4,14 +4,38 @@
 #include "core/wire/wire.h"
 #include "worker/slot/split.h"
 
-enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
+/* this rank's place among those that share a stage of the branch, -1: it has none */
+static int32_t place_in(const struct cs_trainer *t, int32_t branch)
 {
     const struct cs_plan *plan = t->config.plan;
     const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
-    const int32_t cp = cs_plan_shape(plan, plan->head_stage).cp;
-    const int32_t place =
-        cs_plan_width(plan, rank) == cp ? cs_plan_place(plan, t->config.rank) : -1;
-    return cs_split_tables(t->tables, cp, place, t->config.spec->context, err);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].branch == branch && plan->stages[s].rank == rank)
+            return cs_plan_place(plan, t->config.rank);
+    return -1;
+}
+
+static int32_t width_of(const struct cs_plan *plan, int32_t branch)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].branch == branch)
+            return cs_plan_shape(plan, s).cp;
+    return 1;
+}
+
+enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const struct cs_graph *graph = t->config.graph;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        if (graph->branches[b].encoder < 0)
+            continue;
+        struct cs_slot_encoder *enc = &t->tables->enc[graph->branches[b].encoder];
+        enc->ranks = width_of(plan, b);
+        enc->place = place_in(t, b);
+    }
+    return cs_split_tables(t->tables, width_of(plan, graph->llm), place_in(t, graph->llm),
+                           t->config.spec->context, err);
 }
 
 enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,

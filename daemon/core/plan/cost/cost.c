@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "core/model/placements.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
 
@@ -171,13 +172,33 @@ static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_g
                    missing->path);
 }
 
-/* ranks that split the rows of the LLM */
-static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *graph)
+/* ranks that split the rows of the LLM, or share the items of an encoder */
+static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
+                             int32_t branch)
 {
+    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
+    if (placement != NULL && !placement->has_own_ranks)
+        branch = graph->llm;
     for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, graph->branches[graph->llm].name) == 0)
+        if (strcmp(spec->parallel[i].branch, graph->branches[branch].name) == 0)
             return spec->parallel[i].cp > 1 ? spec->parallel[i].cp : 1;
     return 1;
+}
+
+/* Every rank of an encoder has its share of the items. */
+static void share_items(const struct cs_spec *spec, const struct cs_graph *graph,
+                        struct cs_layer_cost *cost)
+{
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const struct cs_branch *branch = &graph->branches[b];
+        const int32_t cp = context_ranks(spec, graph, b);
+        for (int32_t i = branch->first_layer;
+             b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
+            cost[i].fwd_ns = (cost[i].fwd_ns + cp - 1) / cp;
+            cost[i].bwd_input_ns = (cost[i].bwd_input_ns + cp - 1) / cp;
+            cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns + cp - 1) / cp;
+        }
+    }
 }
 
 /* Of a profile that has the layer: how its time on one rank grows; else as FLOPs have it. */
@@ -212,7 +233,7 @@ static enum cs_status share_context(const struct cs_spec *spec, const struct cs_
                                     const struct cs_profile *profile, struct cs_layer_cost *cost,
                                     struct cs_err *err)
 {
-    const int32_t cp = context_ranks(spec, graph);
+    const int32_t cp = context_ranks(spec, graph, graph->llm);
     const struct cs_branch *llm = &graph->branches[graph->llm];
     struct cs_context_work work;
     if (cp == 1)
@@ -256,5 +277,6 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
     CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &profile, err));
     if (out != NULL)
         *out = profile;
+    share_items(spec, graph, cost);
     return share_context(spec, graph, budget, device, profile, cost, err);
 }

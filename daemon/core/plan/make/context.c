@@ -31,34 +31,50 @@ static enum cs_status check_layers(const struct cs_graph *graph,
     return CS_OK;
 }
 
-static enum cs_status check_llm(const struct cs_graph *graph, const struct cs_device_class *device,
-                                const struct cs_placing *placing, struct cs_err *err)
+/* Ranks of an encoder share its items; those of the LLM, where it is on them. */
+static enum cs_status check_encoder(const struct cs_graph *graph,
+                                    const struct cs_device_class *device,
+                                    const struct cs_placing *placing, int32_t b, int32_t given,
+                                    struct cs_err *err)
 {
-    const char *llm = graph->branches[graph->llm].name;
-    if (graph->n_encoders > 0 && !placing->placement->has_own_ranks)
+    const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
+    const bool is_own = placing->placement->has_own_ranks;
+    if (!is_own && given > 1 && given != placing->cp)
+        return cs_fail(
+            err, CS_PLAN,
+            "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, which "
+            "has cp = %d; set the same, or leave it away",
+            name, given, placing->placement->modality, llm, placing->cp);
+    if (placing->branch_cp[b] > 1 && cs_device_element_bytes(device) != 4)
         return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, "
-                       "whose rows are split; choose modality encoder-parallel, or cp = 1",
-                       llm, placing->cp, placing->placement->modality, llm);
-    return check_layers(graph, device, err);
+                       "plan.parallel.%s.cp = %d: items of an encoder are shared by CPU ranks only "
+                       "yet, not on a %s; set cp = 1%s",
+                       name, placing->branch_cp[b], device->name,
+                       is_own ? "" : ", or choose modality encoder-parallel");
+    return CS_OK;
+}
+
+/* what the layout says of a branch, 0: nothing; 1 may be no more than the default */
+static int32_t given_cp(const struct cs_spec *spec, const char *branch)
+{
+    for (int32_t i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, branch) == 0)
+            return spec->parallel[i].cp;
+    return 0;
 }
 
 enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
                                 const struct cs_device_class *device, struct cs_placing *placing,
                                 struct cs_err *err)
 {
-    const char *llm = graph->branches[graph->llm].name;
-    placing->cp = 1;
-    for (int32_t i = 0; i < spec->n_parallel; i++) {
-        const struct cs_spec_parallel *given = &spec->parallel[i];
-        if (given->cp <= 1)
-            continue;
-        if (strcmp(given->branch, llm) != 0)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.cp = %d: rows of encoders cannot be split over ranks "
-                           "yet, those of %s can; set cp = 1",
-                           given->branch, given->cp, llm);
-        placing->cp = given->cp;
+    const int32_t cp = given_cp(spec, graph->branches[graph->llm].name);
+    placing->cp = cp > 1 ? cp : 1;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const int32_t given = given_cp(spec, graph->branches[b].name);
+        const bool is_own = placing->placement->has_own_ranks && b != graph->llm;
+        placing->branch_cp[b] = !is_own ? placing->cp : given > 1 ? given : 1;
+        if (b != graph->llm)
+            CS_TRY(check_encoder(graph, device, placing, b, given, err));
     }
-    return placing->cp > 1 ? check_llm(graph, device, placing, err) : CS_OK;
+    return placing->cp > 1 ? check_layers(graph, device, err) : CS_OK;
 }

@@ -28,8 +28,8 @@ enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_in
     const struct cs_placement_info *placement = cs_placement_of_modality(modality);
     if (placement == NULL)
         return refuse_modality(modality, err);
-    *out = (struct cs_placing){placement, schedule,
-                               schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1, 1};
+    *out = (struct cs_placing){
+        placement, schedule, schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1, 1, {0}};
     if ((placement->layouts >> schedule->layout & 1u) == 0)
         return cs_fail(err, CS_PLAN,
                        "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
@@ -112,11 +112,11 @@ static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *g
     return stage;
 }
 
-static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies,
+static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies, int32_t cp,
                          struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t r = 0; r < copies; r++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, r, r, 1, arena);
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, cp, arena);
         stage->first_layer = graph->branches[b].first_layer;
         stage->n_layers = graph->branches[b].n_layers;
         stage->copies = copies;
@@ -128,11 +128,10 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
                       struct cs_plan *plan)
 {
     int32_t layer = graph->branches[b].first_layer;
-    const bool is_llm = b == graph->llm;
-    int32_t ranks = is_llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
+    int32_t ranks = b == graph->llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage =
-            add_stage(plan, graph, b, s, base + s % ranks, is_llm ? placing->cp : 1, arena);
+            add_stage(plan, graph, b, s, base + s % ranks, placing->branch_cp[b], arena);
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;
@@ -168,7 +167,7 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
     for (int32_t b = 0; b < graph->n_branches; b++) {
         bool is_own = placing->placement->has_own_ranks;
         if (has_copies && b != llm)
-            place_copies(graph, b, p, arena, plan);
+            place_copies(graph, b, p, placing->branch_cp[b], arena, plan);
         else
             place_cut(graph, placing, cuts, b, is_own ? plan->n_ranks : 0, arena, plan);
     }

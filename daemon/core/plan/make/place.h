@@ -16,6 +16,8 @@ struct cs_placing {
     const struct cs_schedule_info *schedule;
     int32_t chunks; /* of an LLM stage, 1: it is not cut further */
     int32_t cp;     /* ranks of an LLM stage that split the rows of a slot */
+    int32_t
+        branch_cp[CS_MAX_BRANCHES]; /* ... and of every branch: those of encoders share its items */
 };
 
 /* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */

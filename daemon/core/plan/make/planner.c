@@ -290,7 +290,7 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 /* ranks with the same weights */
 static int32_t holders_of(const struct planner *p, int32_t branch)
 {
-    return cs_plan_replicas(p->plan) * (branch == p->graph->llm ? p->placing.cp : 1);
+    return cs_plan_replicas(p->plan) * p->placing.branch_cp[branch];
 }
 
 /* Of one rank: weights with gradients and state, activations of a slot. */
