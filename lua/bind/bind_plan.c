@@ -28,7 +28,7 @@ static const struct cs_arg cluster_args[] = {
 static const struct cs_arg plan_args[] = {
     {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
-    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module, and ranks that split the rows of the LLM: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }"},
+    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module, ranks that split the rows of the LLM or share items of an encoder: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }"},
     {"modality", CS_ARG_STRING, false, CS_MODALITY_WORDS, 0, 0, 0, "\"" CS_MODALITY_DEFAULT "\"", CS_MODALITY_HELP},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
@@ -36,6 +36,7 @@ static const struct cs_arg plan_args[] = {
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots"},
     {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"},
+    {"context_rows", CS_ARG_INT, false, NULL, 0, 1 << 24, 0, "0", "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = \"bf16\" }; cs.job plans again when its own has another state"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},

@@ -234,7 +234,7 @@ function live_:logs(...) end
 ---@class cs.plan.Args
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it runs (default cs.cluster "here")
----@field parallel table stages of every module, and ranks that split the rows of the LLM: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }
+---@field parallel table stages of every module, ranks that split the rows of the LLM or share items of an encoder: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" encoders on ranks of their own; stage by stage on the LLM's; a copy for every slot on each of the LLM's; whole on the LLM's first, which has fewer layers for it (default "encoder-parallel")
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
@@ -242,6 +242,7 @@ function live_:logs(...) end
 ---@field slots? integer slots a step is expected to fill (default 4)
 ---@field dp? integer data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots (default 1)
 ---@field context? "lpt"|"best"|"exact"|"uniform"|"zigzag"|"striped"|"random" with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first (default "lpt")
+---@field context_rows? integer with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot (default 0)
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field optimizer? cs.optim the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = "bf16" }; cs.job plans again when its own has another state (default state in fp32)
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)

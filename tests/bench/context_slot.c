@@ -126,7 +126,7 @@ void cs_context_slot_open(struct cs_context_slot *s, const struct cs_context_lab
     s->pairs = count_pairs(s, n);
     cs_vlm_must(cs_input_tables_new(s->made.graph, device, &s->made.plan->budget, &s->tables, &err),
                 &err);
-    cs_vlm_must(cs_split_tables(s->tables, lab->ranks, rank, lab->rule, &err), &err);
+    cs_vlm_must(cs_split_tables(s->tables, lab->ranks, rank, lab->rule, 0, &err), &err);
     struct cs_input *in = &s->input;
     in->tables = s->tables;
     in->needs = CS_INPUT_TOKENS;
@@ -142,7 +142,7 @@ void cs_context_slot_open(struct cs_context_slot *s, const struct cs_context_lab
                                       .segment = s->segment};
     cs_input_set_masks(in, &rows);
     if (lab->ranks > 1)
-        cs_vlm_must(cs_input_split(in, 0, &err), &err);
+        cs_vlm_must(cs_input_split(in, NULL, 0, &err), &err);
     cs_vlm_must(cs_input_make_room(in, &err), &err);
     cs_input_place(in);
     cs_vlm_must(cs_device_sync(device, &err), &err);

@@ -96,6 +96,14 @@ EOF
 check "cp 2" 3 "$test" 'llm=1, cp = 2'
 check "encoder on the context's ranks" 2 "$test" 'llm=1, cp = 2' 'modality="encoder-colocated"'
 check "two ranks share items, three rows" 5 "$test" 'vision=1, cp = 2' 'llm=1, cp = 3'
+check "some slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 80,'
+check "nearly all slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 255,'
+python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "ranks wait for each other over slots that one of them has"
+import json, sys
+steps = [row["context"] for row in map(json.loads, open(sys.argv[1])) if row["type"] == "runner.step" and row.get("kind") == "train"]
+assert steps and not any(part[4] for step in steps for part in step), steps
+assert all(sum(part[1] > 0 for part in step) == 2 for step in steps), steps
+PY
 expect_rc 0 "$C" export "$(cat last)" out
 expect_rc 0 "$C" model check out/llm
 check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'
@@ -117,7 +125,7 @@ local model = cs.mllm {
 }:train("*")
 local found = cs.search {
   model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 4 }, seq_tokens = 16384, batch_slots = 1,
-  encoder_rows = { vision = 64 }, parallel = { vision = { pp = 1 } }, compare = false, runs = true,
+  encoder_rows = { vision = 64 }, parallel = { vision = { pp = 1, cp = 1 } }, compare = false, runs = true,
 }
 local best = found:plans()[1]
 assert(best.runs and best.parallel.llm.cp == 2, "cp " .. best.parallel.llm.cp)
@@ -157,6 +165,8 @@ refused() { # EXIT TEXT KEY=VALUE...
   expect_text "$2"
 }
 refused 4 'plan.parallel.vision.cp = 3: with modality encoder-colocated' 'vision=1, cp = 3' 'llm=1, cp = 2' 'modality="encoder-colocated"'
+refused 4 'plan.context_rows = 64: rows of llm are not split' 'plan=context_rows = 64,'
+refused 4 'no slot has more rows' 'llm=1, cp = 2' 'plan=context_rows = 4096,'
 refused 1 'lpt' 'llm=1, cp = 2' 'plan=context = "lpd",'
 
 # --- the example is planned as it stands

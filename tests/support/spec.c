@@ -170,6 +170,9 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
         "format", "llava", "json", or_text(o->json, "/nowhere/train.json"), "images",
         or_text(o->images, "/nowhere/images"), "optimizer", "kind", "adamw", "lr", 1e-3);
     assert_non_null(root);
+    if (o->context_rows > 0)
+        json_object_set_new(json_object_get(root, "plan"), "context_rows",
+                            json_integer(o->context_rows));
     if (o->context != NULL)
         json_object_set_new(json_object_get(root, "plan"), "context", json_string(o->context));
     return root;

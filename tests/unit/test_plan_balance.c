@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "core/mask/span.h"
+#include "core/plan/context.h"
+#include "core/plan/tokens/context_groups.h"
 #include "core/plan/tokens/ranges.h"
 
 #define OWNERS(...) ((const int32_t[]){__VA_ARGS__})
@@ -366,6 +368,56 @@ static void names_of_balances_come_back(void **state)
     assert_false(cs_balance_how_from_name("ilp", &how));
 }
 
+/* No slot of any length has more rows on a rank than there is room for, dealt out or in order. */
+static void there_is_room_for_slots_of_every_degree(void **state)
+{
+    static const int32_t each[] = {0, 1, 8, 33, 100, 128, 250, 299};
+    (void)state;
+    for (size_t k = 0; k < CS_ARRAY_LEN(each); k++)
+        for (int32_t ranks = 2; ranks <= 5; ranks++)
+            for (int32_t n = 1; n <= 300; n++) {
+                const int32_t d = cs_context_degree(n, ranks, each[k]);
+                assert_in_range(d, 1, ranks);
+                assert_true(each[k] > 0 || d == ranks);
+                assert_true(d == ranks || (int64_t)d * each[k] >= n);
+                assert_true(d == 1 || each[k] == 0 || (int64_t)(d - 1) * each[k] < n);
+                assert_in_range(cs_context_most(n, d), 1, cs_context_room(300, ranks, each[k]));
+                assert_in_range((n + d - 1) / d, 1, cs_context_room_in_order(300, ranks, each[k]));
+            }
+    assert_int_equal(cs_context_room(4096, 4, 0), cs_context_most(4096, 4));
+    assert_int_equal(cs_context_room_in_order(4097, 4, 0), 1025);
+    assert_int_equal(cs_context_room(4096, 4, 2048), cs_context_most(4096, 2));
+}
+
+static void check_groups(const int32_t *n_rows, int32_t n, const int32_t *first, const int32_t *of,
+                         const double *want)
+{
+    const struct cs_context_rule rule = {.ranks = 4, .rows_each = 100, .per_row = 1};
+    struct cs_context_group group[16];
+    double busy[4];
+    cs_context_groups(&rule, n_rows, n, group, busy);
+    for (int32_t i = 0; i < n; i++) {
+        assert_int_equal(group[i].first, first[i]);
+        assert_int_equal(group[i].n, of[i]);
+    }
+    for (int r = 0; r < 4; r++)
+        assert_true(busy[r] == want[r]);
+}
+
+/* The heaviest first, on neighbours that can begin first; all ranks meet where all split a slot. */
+static void short_slots_are_spread_over_the_ranks(void **state)
+{
+    (void)state;
+    check_groups(OWNERS(50, 80, 70, 60, 40), 5, OWNERS(3, 0, 1, 2, 3), OWNERS(1, 1, 1, 1, 1),
+                 WORK(80, 70, 60, 90));
+    check_groups(OWNERS(100, 200, 90, 10), 4, OWNERS(2, 0, 3, 3), OWNERS(1, 2, 1, 1),
+                 WORK(100, 100, 100, 100));
+    check_groups(OWNERS(30, 400, 20), 3, OWNERS(0, 0, 0), OWNERS(1, 4, 1),
+                 WORK(150, 130, 130, 130));
+    check_groups(OWNERS(0, 401, 250), 3, OWNERS(0, 0, 0), OWNERS(1, 4, 3),
+                 WORK(100.25 + 250.0 / 3, 100.25 + 250.0 / 3, 100.25 + 250.0 / 3, 100.25));
+}
+
 static int clean_up(void **state)
 {
     (void)state;
@@ -391,6 +443,8 @@ int main(void)
         cmocka_unit_test(the_balance_study_comes_out),
         cmocka_unit_test(short_sequences_stay_whole),
         cmocka_unit_test(names_of_balances_come_back),
+        cmocka_unit_test(there_is_room_for_slots_of_every_degree),
+        cmocka_unit_test(short_slots_are_spread_over_the_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, clean_up);
 }

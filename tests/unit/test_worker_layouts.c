@@ -737,7 +737,7 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
     struct cs_test_spec alone = options;
     struct outcome one, many;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
-    alone.vision_cp = 0;
+    alone.vision_cp = alone.context_rows = 0;
     alone.modality = NULL;
     alone.schedule = alone.recompute = NULL;
     run_job(&alone, single, &one);
@@ -989,6 +989,38 @@ static void ranks_share_items_of_encoders(void **state)
                             rows[i].ranks);
 }
 
+/* Hybrid context parallelism: short slots are on one rank, or on few, while the others work on other slots. */
+static void slots_have_degrees_of_their_own(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.llm_cp = 2, .context_rows = 100}, 3},
+        {{.llm_cp = 3, .context_rows = 40, .schedule = "zb-h1", .recompute = "full"}, 4},
+        {{.llm_cp = 4, .context_rows = 64, .context = "zigzag", .llm_pp = 2, .n_encoders = -1}, 8},
+        {{.llm_cp = 2, .context_rows = 127, .llm_pp = 2, .dp = 2, .schedule = "gpipe", .n_encoders = -1}, 8},
+        {{.llm_cp = 3, .context_rows = 30, .mask = "item", .n_encoders = 2, .is_tied = true}, 5},
+        {{.llm_cp = 3, .context_rows = 50, .is_recurrent = true}, 4},
+        {{.llm_cp = 4, .context_rows = 8, .is_recurrent = true, .context = "striped"}, 5},
+        {{.llm_cp = 3, .context_rows = 200, .is_recurrent = true, .llm_pp = 2, .n_encoders = -1, .seq_tokens = 335}, 6},
+        {{.llm_cp = 3, .context_rows = 60, .has_experts = true, .schedule = "zb-h1"}, 4},
+        {{.llm_cp = 3, .context_rows = 90, .vision_cp = 2}, 5},
+        {{.llm_cp = 2, .context_rows = 64, .modality = "encoder-colocated", .rules = "train:vision.projector"}, 2},
+        {{.llm_cp = 3, .context_rows = 300, .context = "exact", .is_qwen3 = true, .n_encoders = -1, .seq_tokens = 1000}, 3},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 60 + (int)i;
+        options.slots = REPLICA_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
+}
+
 static void encoders_on_the_first_rank_equal_one_rank(void **state)
 {
     static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
@@ -1048,6 +1080,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
+        cmocka_unit_test(slots_have_degrees_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ struct cs_spec {
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;
-    int32_t seq_tokens, slots, dp;
+    int32_t seq_tokens, slots, dp, context_rows;
     const char
         *context; /* a rule of core/plan/tokens/balance.h: rows of a slot to ranks of a context */
     struct cs_spec_data data, eval_data;

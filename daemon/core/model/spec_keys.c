@@ -126,12 +126,13 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(INT32, "plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
     LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
     LAYOUT(WORD, "plan", "context", "lpt|best|exact|uniform|zigzag|striped|random", "lpt", R(context), "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"),
+    LAYOUT(INT32, "plan", "context_rows", 0, 16777216, "0", R(context_rows), "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
     LAYOUT(WORD, "plan", "stages", "frozen-aware|frozen-blind", "frozen-aware", R(stages), "whether the split knows what is frozen"),
     LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
-    LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism of the llm: ranks of every stage among which the rows of a slot are split"),
+    LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),

@@ -27,13 +27,49 @@ int32_t cs_context_most(int32_t n_rows, int32_t ranks)
     return ranks == 1 || most > n_rows ? n_rows : (int32_t)most;
 }
 
+int32_t cs_context_degree(int32_t n_rows, int32_t ranks, int32_t rows_each)
+{
+    if (rows_each < 1 || n_rows > (int64_t)ranks * rows_each)
+        return ranks;
+    return n_rows > rows_each ? (n_rows - 1) / rows_each + 1 : 1;
+}
+
+/* the longest slot that `degree` ranks split, 0: none has this degree */
+static int32_t longest_of(int32_t n_rows, int32_t ranks, int32_t rows_each, int32_t degree)
+{
+    const int64_t longest = (int64_t)degree * rows_each;
+    const int32_t n = degree == ranks || longest > n_rows ? n_rows : (int32_t)longest;
+    return cs_context_degree(n, ranks, rows_each) == degree ? n : 0;
+}
+
+int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each)
+{
+    int32_t most = 0;
+    for (int32_t d = 1; d <= ranks; d++) {
+        const int32_t n = longest_of(n_rows, ranks, rows_each, d);
+        const int32_t room = n > 0 ? cs_context_most(n, d) : 0;
+        most = room > most ? room : most;
+    }
+    return most;
+}
+
+int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_each)
+{
+    int32_t most = 0;
+    for (int32_t d = 1; d <= ranks; d++) {
+        const int32_t n = longest_of(n_rows, ranks, rows_each, d), room = (n + d - 1) / d;
+        most = room > most ? room : most;
+    }
+    return most;
+}
+
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
 {
     const int32_t seq = plan->budget.seq_tokens, cp = cs_plan_shape(plan, stage).cp;
     const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
     if (cp == 1 || seq < 1 || !is_llm)
         return n;
-    return (int64_t)((double)n / seq * cs_context_most(seq, cp));
+    return (int64_t)((double)n / seq * cs_context_room(seq, cp, plan->context_rows));
 }
 
 int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,

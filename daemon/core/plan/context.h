@@ -13,6 +13,13 @@ int32_t cs_context_block(int32_t n_rows, int32_t ranks);
 int32_t cs_context_cap(int32_t n_blocks, int32_t ranks);
 /* Most rows of a rank in a slot of at most n_rows. */
 int32_t cs_context_most(int32_t n_rows, int32_t ranks);
+/* A degree per slot: how many of the ranks split a slot of n_rows. rows_each 0: all of them; else as few as
+ * have rows_each rows each, for short slots need no splitting. */
+int32_t cs_context_degree(int32_t n_rows, int32_t ranks, int32_t rows_each);
+/* Most rows of a rank in a slot of at most n_rows, of whatever degree: as they are dealt out, and of rows
+ * that are cut in order (recurrent layers). */
+int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each);
+int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_each);
 /* Of n rows of the LLM that a slot has at most (or bytes of them), those of one rank of a stage. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
 /* What attention takes while it runs: keys and values of all rows of the slot and their gradients, and

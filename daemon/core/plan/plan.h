@@ -83,6 +83,8 @@ struct cs_plan {
      * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
     const struct cs_slot_share *share;
     int32_t slots; /* slots a step is expected to have, over all replicas */
+    int32_t
+        context_rows; /* of a rank, before more ranks of a context split a slot (context.h); 0: all do */
     struct cs_slot_budget budget;
     /* tied head: embedding and head are on different stages, their gradients meet once a step */
     bool is_tied_across;

@@ -186,6 +186,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
     json_object_set_new(object, "n_ranks", json_integer(cs_plan_replica_ranks(plan)));
     if (plan->dp > 1) /* plans of one replica have no such key */
         json_object_set_new(object, "dp", json_integer(plan->dp));
+    if (plan->context_rows > 0) /* nor have plans whose slots are all split alike */
+        json_object_set_new(object, "context_rows", json_integer(plan->context_rows));
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "edges", edges);
     json_object_set_new(object, "budget", budget_json(&plan->budget));
@@ -601,7 +603,8 @@ static enum cs_status check_keys(const json_t *json, struct cs_err *err)
     for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++)
         if (!json_object_get(json, keys[i]))
             return cs_fail(err, CS_CORRUPT, "plan: key \"%s\" is missing", keys[i]);
-    const size_t optional = json_object_get(json, "dp") != NULL ? 1 : 0;
+    const size_t optional = (json_object_get(json, "dp") != NULL ? 1u : 0u) +
+                            (json_object_get(json, "context_rows") != NULL ? 1u : 0u);
     if (json_object_size(json) != CS_ARRAY_LEN(keys) + optional)
         return cs_fail(err, CS_CORRUPT, "plan: there are keys that " SCHEMA " does not know");
     return CS_OK;
@@ -623,6 +626,8 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
     if (json_object_get(json, "dp") != NULL)
         CS_TRY(read_count(&r, "dp", 2, 1024, &r.plan->dp, err));
+    if (json_object_get(json, "context_rows") != NULL)
+        CS_TRY(read_count(&r, "context_rows", 1, INT32_MAX, &r.plan->context_rows, err));
     if (r.plan->slots % cs_plan_replicas(r.plan) != 0)
         return cs_fail(err, CS_CORRUPT, "plan: slots is %d, no multiple of dp = %d", r.plan->slots,
                        r.plan->dp);

@@ -55,6 +55,7 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
     out.stages = plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
     out.dp = l->dp;
     out.slots = plan->slots * l->dp;
+    out.context_rows = l->branch[l->llm].cp > 1 ? spec->context_rows : 0;
     return out;
 }
 

@@ -148,7 +148,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     if (needs & CS_INPUT_LABELS)
         CS_TRY(prepare_labels(input, index, err));
     if (is_split)
-        CS_TRY(cs_input_split(input, index, err));
+        CS_TRY(cs_input_split(input, manifest, index, err));
     else
         cs_shares_make(input, NULL);
     cs_shares_take(input);

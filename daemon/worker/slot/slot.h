@@ -78,9 +78,10 @@ struct cs_input_tables {
     /* Context parallelism: the LLM's rows of a slot are split over this many ranks (split.h). Set by
      * who knows the plan, before the first slot. */
     struct cs_input_context {
-        int32_t ranks; /* below 2: all rows are here */
-        int32_t place; /* this rank's among them, -1: it has no stage of the LLM */
-        int32_t most;  /* rows of a rank in any slot */
+        int32_t ranks;               /* below 2: all rows are here */
+        int32_t place;               /* this rank's among them, -1: it has no stage of the LLM */
+        int32_t most, most_in_order; /* rows of a rank in any slot */
+        int32_t rows_each; /* before more ranks split a slot (core/plan/context.h); 0: all do */
         enum cs_balance_how how;
         double per_row, per_pair[CS_SLOT_MASKS]; /* FLOPs of the LLM; by mask */
         double per_stretch_row;                  /* of its recurrent layers, rows in order */

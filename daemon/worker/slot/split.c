@@ -37,17 +37,39 @@ static void list_masks(const struct cs_input *in, const struct cs_input_split *s
     }
 }
 
-static enum cs_status make_owners(struct cs_input *in, int index, int32_t *owner,
+/* the ranks that split this slot of the step */
+static struct cs_context_group group_of(struct cs_input *in, const struct cs_manifest *manifest,
+                                        int index)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    struct cs_context_rule rule = {c->ranks, c->rows_each, c->per_row + c->per_stretch_row, 0};
+    if (c->rows_each == 0)
+        return (struct cs_context_group){0, c->ranks};
+    for (int32_t m = 0; m < in->tables->n_masks; m++)
+        rule.per_pair += c->per_pair[m];
+    const size_t n = (size_t)manifest->n_slots;
+    struct cs_context_group *group = cs_scratch_take(&in->memory, n * sizeof *group);
+    double *busy = cs_scratch_take(&in->memory, (size_t)c->ranks * sizeof *busy);
+    cs_context_groups(&rule, manifest->n_tokens, manifest->n_slots, group, busy);
+    return group[index];
+}
+
+static enum cs_status make_owners(struct cs_input *in, int index,
+                                  const struct cs_context_group *group, int32_t *owner,
                                   struct cs_context_load *load, struct cs_err *err)
 {
     const struct cs_input_context *c = &in->tables->context;
     struct slot_masks masks;
     list_masks(in, NULL, &masks);
     const struct cs_context_cost cost = {c->per_row, masks.per_pair};
+    memset(load, 0, (size_t)c->ranks * sizeof *load);
+    load += group->first;
     const enum cs_status status =
-        cs_context_map(masks.mask, masks.n, &cost, c->how, c->ranks, owner, load, err);
-    for (int32_t r = 0; r < c->ranks; r++) /* rows in order are dealt out evenly */
-        load[r].work += c->per_stretch_row * in->n_tokens / c->ranks;
+        cs_context_map(masks.mask, masks.n, &cost, c->how, group->n, owner, load, err);
+    for (int32_t i = 0; status == CS_OK && i < in->n_tokens; i++)
+        owner[i] += group->first;
+    for (int32_t r = 0; r < group->n; r++) /* rows in order are dealt out evenly */
+        load[r].work += c->per_stretch_row * in->n_tokens / group->n;
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "slot %d: rows to ranks", index);
 }
 
@@ -126,11 +148,13 @@ static void split_labels(struct cs_input *in, const int32_t *at)
     in->n_labels = n;
 }
 
-static void take_split(struct cs_input *in, const int32_t *owner, struct cs_context_load *load)
+static void take_split(struct cs_input *in, const struct cs_context_group *group,
+                       const int32_t *owner, struct cs_context_load *load)
 {
     struct cs_input_split *s = in->split = cs_scratch_take(&in->memory, sizeof *s);
     *s = (struct cs_input_split){.ranks = in->tables->context.ranks,
                                  .place = in->tables->context.place,
+                                 .group = *group,
                                  .owner = owner,
                                  .load = load};
     for (int32_t m = 0; m < in->tables->n_masks; m++)
@@ -157,13 +181,15 @@ static void take_split(struct cs_input *in, const int32_t *owner, struct cs_cont
         split_labels(in, at);
 }
 
-enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *err)
+enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
+                              struct cs_err *err)
 {
+    const struct cs_context_group group = group_of(input, manifest, index);
     int32_t *owner = ints(input, input->n_tokens);
     struct cs_context_load *load =
         cs_scratch_take(&input->memory, (size_t)input->tables->context.ranks * sizeof *load);
-    CS_TRY(make_owners(input, index, owner, load, err));
-    take_split(input, owner, load);
+    CS_TRY(make_owners(input, index, &group, owner, load, err));
+    take_split(input, &group, owner, load);
     CS_ASSERT(input->split->n <= input->tables->context.most);
     return CS_OK;
 }
@@ -212,6 +238,7 @@ void cs_input_split_fullest(struct cs_input *input)
     input->embed_ids = pick(input, input->slot.ids, sizeof *input->slot.ids);
     split_masks(input);
     need_most(input);
+    cs_stretch_make_fullest(input);
     for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
         input->n_fills[e] = input->n_fills[e] < most ? input->n_fills[e] : most;
     if ((input->needs & CS_INPUT_LABELS) == 0)
@@ -251,7 +278,7 @@ int32_t cs_split_rows(const struct cs_input *input)
 }
 
 enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
-                               const char *how, struct cs_err *err)
+                               const char *how, int32_t rows_each, struct cs_err *err)
 {
     struct cs_input_context *c = &tables->context;
     const struct cs_graph *graph = tables->graph;
@@ -262,7 +289,9 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, in
     if (how != NULL && !cs_balance_how_from_name(how, &c->how))
         return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", how);
     double per_pair[CS_SLOT_MASKS] = {0};
-    c->most = cs_context_most(tables->budget->seq_tokens, ranks);
+    c->rows_each = rows_each;
+    c->most = cs_context_room(tables->budget->seq_tokens, ranks, rows_each);
+    c->most_in_order = cs_context_room_in_order(tables->budget->seq_tokens, ranks, rows_each);
     c->per_row = cs_context_flops(graph, per_pair);
     for (int32_t a = 0; a < graph->n_attentions; a++)
         if (per_pair[a] > 0)

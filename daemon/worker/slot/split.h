@@ -1,6 +1,7 @@
 /* Context parallelism: which of the LLM's rows of a slot are on this rank, and how they lie among all.
  *
- * The map (core/plan/tokens/context_map.h) is data of the slot; every rank makes the same one. On a rank of the
+ * The map (core/plan/tokens/context_map.h) is data of the slot; every rank makes the same one. Where a plan
+ * gives slots a degree (context_groups.h) few ranks have the rows of a short one, the others none. On a rank of the
  * LLM all that layers read of a slot is then of its own rows, in their order in the slot: ids,
  * rotations by their positions, labels (which the slot has shifted before), encoder rows. Only masks
  * know all rows: queries are the own ones, keys are those of the whole slot. Rows of one owner that
@@ -8,6 +9,7 @@
 #ifndef CS_WORKER_SLOT_SPLIT_H
 #define CS_WORKER_SLOT_SPLIT_H
 
+#include "core/plan/tokens/context_groups.h"
 #include "core/plan/tokens/context_view.h"
 #include "worker/slot/slot.h"
 
@@ -56,6 +58,7 @@ struct cs_split_stretch {
 
 struct cs_input_split {
     int32_t ranks, place;                     /* as tables->context */
+    struct cs_context_group group;            /* of these, those that have rows */
     const int32_t *owner;                     /* (n_tokens) */
     int32_t n;                                /* rows that are here */
     const int32_t *row;                       /* (n) of the slot, ascending */
@@ -71,15 +74,17 @@ struct cs_input_split {
     uint8_t *correct; /* (n_labels), NULL: this rank does not have those of others */
 };
 
-/* Rows of a slot that are prepared become those of this rank. */
-enum cs_status cs_input_split(struct cs_input *input, int index, struct cs_err *err) CS_NODISCARD;
+/* Rows of a slot that are prepared become those of this rank. manifest: of the step; NULL will do where
+ * slots have no degree of their own. */
+enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
+                              struct cs_err *err) CS_NODISCARD;
 /* The fullest slot: as many rows as a rank can have. */
 void cs_input_split_fullest(struct cs_input *input);
 /* rows of the LLM that are here */
 int32_t cs_split_rows(const struct cs_input *input);
-/* Tables for a context of a plan; place as in struct cs_input_context. CS_INVALID: no such rule. */
+/* Tables for a context of a plan; place and rows_each as in struct cs_input_context. CS_INVALID: no such rule. */
 enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
-                               const char *how, struct cs_err *err) CS_NODISCARD;
+                               const char *how, int32_t rows_each, struct cs_err *err) CS_NODISCARD;
 
 /* A split slot on a rank of the context, for people. */
 enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *arena,

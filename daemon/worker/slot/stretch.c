@@ -1,4 +1,5 @@
-/* Cuts the rows of a slot into one stretch a rank: as many rows each, the first ranks one more. */
+/* Cuts the rows of a slot into one stretch for each rank that has some: as many rows each, the first ranks
+ * one more. */
 #include "worker/slot/stretch.h"
 
 #include <string.h>
@@ -8,12 +9,17 @@ static int32_t *ints(struct cs_input *in, int64_t n)
     return cs_scratch_take(&in->memory, (size_t)n * sizeof(int32_t));
 }
 
-static int32_t *cut(struct cs_input *in, int32_t ranks)
+static int32_t *cut(struct cs_input *in)
 {
-    int32_t *begin = ints(in, ranks + 1);
+    const struct cs_context_group *group = &in->split->group;
+    int32_t *begin = ints(in, in->split->ranks + 1);
     begin[0] = 0;
-    for (int32_t r = 0; r < ranks; r++)
-        begin[r + 1] = begin[r] + in->n_tokens / ranks + (r < in->n_tokens % ranks);
+    for (int32_t r = 0; r < in->split->ranks; r++) {
+        const int32_t k = r - group->first;
+        begin[r + 1] = begin[r];
+        if (k >= 0 && k < group->n)
+            begin[r + 1] += in->n_tokens / group->n + (k < in->n_tokens % group->n);
+    }
     return begin;
 }
 
@@ -64,14 +70,11 @@ static int32_t *halos(struct cs_input *in, const struct cs_mask_plan *all, const
     return halo;
 }
 
-void cs_stretch_make(struct cs_input *in)
+static void take(struct cs_input *in, const int32_t *begin)
 {
     const struct cs_input_context *c = &in->tables->context;
-    const struct cs_mask_plan *all = &in->mask[0]; /* the LLM's: they come first */
+    const struct cs_mask_plan *all = &in->split->all;
     struct cs_split_stretch *s = &in->split->stretch;
-    if (c->taps == 0)
-        return;
-    const int32_t *begin = cut(in, c->ranks);
     const int32_t first = begin[c->place], n = begin[c->place + 1] - first;
     *s = (struct cs_split_stretch){.begin = begin, .n = n, .from = c->place, .to = c->place};
     s->halo = halos(in, all, begin);
@@ -81,4 +84,26 @@ void cs_stretch_make(struct cs_input *in)
         return;
     s->from = rank_of(begin, all->segment[document_of(all, first)]);
     s->to = rank_of(begin, all->segment[document_of(all, first + n - 1) + 1] - 1);
+}
+
+void cs_stretch_make(struct cs_input *in)
+{
+    if (in->tables->context.taps > 0)
+        take(in, cut(in));
+}
+
+void cs_stretch_make_fullest(struct cs_input *in)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    const int32_t left = in->n_tokens - c->most_in_order;
+    int32_t *begin = ints(in, c->ranks + 1);
+    if (c->taps == 0)
+        return;
+    for (int32_t r = 0; r <= c->ranks; r++) /* the others' rows are before the own ones */
+        begin[r] = r < c->place ? 0 : r == c->place ? left : in->n_tokens;
+    if (c->place == 0) {
+        begin[0] = 0;
+        begin[1] = c->most_in_order;
+    }
+    take(in, begin);
 }

@@ -7,5 +7,7 @@
 /* Fills in->split->stretch, while the masks are still of all rows; nothing where no layer is
  * recurrent. */
 void cs_stretch_make(struct cs_input *in);
+/* Of the fullest slot: as many rows as a rank can have in order, with rows before them. */
+void cs_stretch_make_fullest(struct cs_input *in);
 
 #endif

@@ -35,7 +35,7 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         enc->place = place_in(t, b);
     }
     return cs_split_tables(t->tables, width_of(plan, graph->llm), place_in(t, graph->llm),
-                           t->config.spec->context, err);
+                           t->config.spec->context, plan->context_rows, err);
 }
 
 enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,

@@ -63,6 +63,24 @@ static int32_t given_cp(const struct cs_spec *spec, const char *branch)
     return 0;
 }
 
+/* Rows before a slot is split ask for ranks that split it, and for slots that are. */
+static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_graph *graph,
+                                 const struct cs_placing *placing, struct cs_err *err)
+{
+    const char *llm = graph->branches[graph->llm].name;
+    if (spec->context_rows > 0 && placing->cp == 1)
+        return cs_fail(err, CS_PLAN,
+                       "plan.context_rows = %d: rows of %s are not split (cp is 1); set "
+                       "plan.parallel.%s.cp, or leave context_rows away",
+                       spec->context_rows, llm, llm);
+    if (spec->context_rows >= spec->seq_tokens)
+        return cs_fail(err, CS_PLAN,
+                       "plan.context_rows = %d: no slot has more rows (seq_tokens is %d), so that "
+                       "none would be split; set fewer, or dp instead of cp",
+                       spec->context_rows, spec->seq_tokens);
+    return CS_OK;
+}
+
 enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
                                 const struct cs_device_class *device, struct cs_placing *placing,
                                 struct cs_err *err)
@@ -76,5 +94,6 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
         if (b != graph->llm)
             CS_TRY(check_encoder(graph, device, placing, b, given, err));
     }
+    CS_TRY(check_rows(spec, graph, placing, err));
     return placing->cp > 1 ? check_layers(graph, device, err) : CS_OK;
 }

@@ -26,7 +26,7 @@ enum {
     MAX_ITEMS = 256,
     MAX_MIXED_ITEMS = 4096,
     TEXT_PER_ITEM = 8,
-    MAX_WHY = 3 * CS_MAX_BRANCHES + 6
+    MAX_WHY = 3 * CS_MAX_BRANCHES + 7
 };
 
 struct planner {
@@ -305,7 +305,9 @@ static struct rank_bytes rank_bytes(const struct planner *p, int32_t layer)
         cs_layer_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device);
     const int32_t seq = p->plan->budget.seq_tokens;
     const double part =
-        branch == p->graph->llm ? (double)cs_context_most(seq, p->placing.cp) / seq : 1;
+        branch == p->graph->llm
+            ? (double)cs_context_room(seq, p->placing.cp, p->plan->context_rows) / seq
+            : 1;
     return (struct rank_bytes){
         .weight =
             (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
@@ -563,7 +565,12 @@ static enum cs_status explain_context(struct planner *p, struct cs_err *err)
                "layer. Memory is planned for %d rows.",
                p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
                (long long)work.most_rows, work.n_rows, work.slack, (long long)work.most_moved,
-               cs_context_most(p->plan->budget.seq_tokens, p->placing.cp)));
+               cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
+    if (p->plan->context_rows > 0)
+        say(p, cs_arena_printf(p->arena,
+                               "A slot is split only where a rank would have more than %d of its "
+                               "rows; ranks work on different short slots.",
+                               p->plan->context_rows));
     return CS_OK;
 }
 
@@ -611,6 +618,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan = CS_NEW(arena, struct cs_plan);
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
+    p.plan->context_rows = spec->context_rows;
     p.plan->dp = spec->dp;
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
