@@ -179,15 +179,20 @@ void cs_restyle(struct cs_area area, enum cs_style style)
             cell_at(area.canvas, area.x + x, area.y + y)->style = (uint8_t)style;
 }
 
-static void add_code(struct cs_buf *out, uint32_t code)
+size_t cs_canvas_encode(uint32_t code, char b[4])
 {
-    char b[4];
-    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
     for (size_t i = n; i-- > 1; code >>= 6)
         b[i] = (char)(0x80 | (code & 0x3f));
     b[0] = (char)(lead[n] | code);
-    cs_buf_add(out, b, n);
+    return n;
+}
+
+static void add_code(struct cs_buf *out, uint32_t code)
+{
+    char bytes[4];
+    cs_buf_add(out, bytes, cs_canvas_encode(code, bytes));
 }
 
 void cs_canvas_text(const struct cs_canvas *canvas, struct cs_buf *out)

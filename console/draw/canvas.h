@@ -52,6 +52,7 @@ int cs_draw_cut(struct cs_area area, int x, int y, int width, enum cs_style styl
 void cs_fill(struct cs_area area, int x, int y, int width, enum cs_style style, const char *glyph);
 void cs_restyle(struct cs_area area, enum cs_style style); /* every cell of the area */
 
+size_t cs_canvas_encode(uint32_t code, char utf8[4]); /* bytes of a code point */
 /* rows as lines without trailing spaces, each ended by a newline */
 void cs_canvas_text(const struct cs_canvas *canvas, struct cs_buf *out);
 

@@ -51,7 +51,12 @@ void cs_fmt_loss(char *out, size_t cap, double loss)
     else if (isinf(loss))
         snprintf(out, cap, loss > 0 ? "inf" : "-inf");
     else
-        snprintf(out, cap, fabs(loss) < 1000 ? "%.3f" : "%.3g", loss);
+        snprintf(out, cap,
+                 fabs(loss) >= 1000             ? "%.3g"
+                 : fabs(loss) >= 1 || loss == 0 ? "%.3f"
+                 : fabs(loss) >= 0.0995         ? "%.4f"
+                                                : "%.3g", /* digits that say something */
+                 loss);
 }
 
 void cs_fmt_known_loss(char *out, size_t cap, double loss)

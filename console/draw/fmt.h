@@ -12,7 +12,7 @@ void cs_fmt_ms(char *out, size_t cap, double ns);      /* "231.0" "12.34" "0.123
 void cs_fmt_gib(char *out, size_t cap, int64_t bytes); /* "81.2" "3.04" "0.0123": GiB */
 void cs_fmt_percent(char *out, size_t cap, double ratio); /* 0.32 -> "32.0%" */
 void cs_fmt_drift(char *out, size_t cap, double ratio); /* 0.022 -> "+2.2%", from +1000% "x12.3" */
-void cs_fmt_loss(char *out, size_t cap, double loss);   /* "2.113", "nan", "inf" */
+void cs_fmt_loss(char *out, size_t cap, double loss);   /* "2.113" "0.0123" "4.1e-05" "nan" */
 void cs_fmt_known_loss(char *out, size_t cap, double loss);   /* NaN is "-" */
 void cs_fmt_elapsed(char *out, size_t cap, int64_t ns);       /* "03:08" "01:02:03" "3d01h" */
 void cs_fmt_clock(char *out, size_t cap, int64_t wall_ns);    /* local "10:31:02" */

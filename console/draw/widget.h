@@ -26,6 +26,15 @@ void cs_fields_add(struct cs_fields *fields, enum cs_style style, int priority, 
 /* from column x, two spaces apart; returns the columns used */
 int cs_fields_draw(const struct cs_fields *fields, struct cs_area area, int x, int y);
 
+/* --- text over several rows ------------------------------------------------------------------- */
+
+/* bytes of text that go into a row of this width, with the space it is broken at */
+size_t cs_wrap_next(const char *text, int width);
+int cs_wrap_rows(const char *text, int width); /* at least 1 */
+/* at most so many rows; what does not fit ends in the MORE glyph; returns the rows used */
+int cs_draw_wrap(struct cs_area area, int x, int y, int width, int rows, enum cs_style style,
+                 enum cs_glyph_set glyphs, const char *text);
+
 /* --- a table ---------------------------------------------------------------------------------- */
 
 enum { CS_WIDGET_COLUMNS = 16 };

@@ -18,9 +18,16 @@ static const struct cs_key_row moves[] = {
     {"G,End",    "G End",    "", 0, NULL, "to the bottom",      cs_act_edge, 1},
 };
 static const struct cs_key_row orders[] = {
-    {"P", "P", "pause",      4, &cs_job_order_pause,      "pause or resume the job", cs_act_pause,      0},
+    {"P", "P", "pause",      4, &cs_job_order_pause,      "pause the job, or let it go on", cs_act_pause,      0},
+    {"R", "R", "",           0, &cs_job_order_resume,     NULL,                      cs_act_resume,     0},
     {"C", "C", "checkpoint", 5, &cs_job_order_checkpoint, NULL,                      cs_act_checkpoint, 0},
     {"X", "X", "stop",       4, &cs_job_order_stop,       NULL,                      cs_act_stop,       0},
+};
+static const struct cs_key_row lists[] = { /* of views that show one */
+    {"/", "/", "find", 3, NULL, "find a text in the list",                         cs_act_find, 0},
+    {"n", "n", "",     0, NULL, "the next row that has it",                        cs_act_next, 1},
+    {"N", "N", "",     0, NULL, "the row before that has it",                      cs_act_next, -1},
+    {"y", "y", "",     0, NULL, "copy the row to the clipboard of the terminal",   cs_act_copy, 0},
 };
 static const struct cs_key_row others[] = {
     {"Tab,g t",       "Tab gt",   "view",   1, NULL, "next view",                     cs_act_cycle,   1},
@@ -52,7 +59,7 @@ static const struct {
     {"End",       CS_KEY_END      },
     {"PgUp",      CS_KEY_PGUP     },
     {"PgDn",      CS_KEY_PGDN     },
-    {"F1",        CS_KEY_F1       },
+    {"Delete",    CS_KEY_DELETE   },
 };
 
 static int put(struct cs_key_row *out, int n, const struct cs_key_row *rows, size_t n_rows)
@@ -90,6 +97,7 @@ int cs_keys_common(struct cs_key_row out[CS_KEYS])
 {
     int n = put(out, 0, moves, CS_ARRAY_LEN(moves));
     n = put(out, n, orders, CS_ARRAY_LEN(orders));
+    n = put(out, n, lists, CS_ARRAY_LEN(lists));
     n = put_views(out, n);
     return put(out, n, others, CS_ARRAY_LEN(others));
 }
@@ -101,6 +109,8 @@ int cs_keys_of(enum cs_view view, struct cs_key_row out[CS_KEYS])
     int n = put(out, 0, moves, CS_ARRAY_LEN(moves));
     n = put(out, n, own, (size_t)n_own);
     n = put(out, n, orders, CS_ARRAY_LEN(orders));
+    if (cs_view_ops(view)->list)
+        n = put(out, n, lists, CS_ARRAY_LEN(lists));
     n = put_views(out, n);
     return put(out, n, others, CS_ARRAY_LEN(others));
 }
@@ -110,9 +120,48 @@ const char *cs_key_row_help(const struct cs_key_row *row)
     return row->help ? row->help : row->order ? row->order->help : row->label;
 }
 
+static bool parse_function(const char *name, size_t n, int *key)
+{
+    int number = 0;
+    if (n < 2 || n > 3 || name[0] != 'F')
+        return false;
+    for (size_t i = 1; i < n; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return false;
+        number = 10 * number + name[i] - '0';
+    }
+    *key = CS_KEY_F1 + number - 1;
+    return number >= 1 && number <= 12;
+}
+
+void cs_key_name(int key, char out[24])
+{
+    const char *alt = key >= CS_KEY_ALT ? "Alt-" : "";
+    char name[12] = "?";
+    key = key >= CS_KEY_ALT ? key - CS_KEY_ALT : key;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
+        if (names[i].key == key) {
+            snprintf(out, 24, "%s%s", alt, names[i].name);
+            return;
+        }
+    if (key >= 1 && key <= 26)
+        snprintf(name, sizeof name, "C-%c", key + 'a' - 1);
+    else if (key >= CS_KEY_F1 && key <= CS_KEY_F12)
+        snprintf(name, sizeof name, "F%d", key - CS_KEY_F1 + 1);
+    else if (key > ' ' && key < CS_KEY_UP && !cs_utf8_is_unsafe((uint32_t)key))
+        name[cs_canvas_encode((uint32_t)key, name)] = '\0';
+    snprintf(out, 24, "%s%s", alt, name);
+}
+
 bool cs_key_parse(const char *name, size_t n, int *key)
 {
     uint32_t code = 0;
+    if (n > 4 && memcmp(name, "Alt-", 4) == 0 && cs_key_parse(name + 4, n - 4, key)) {
+        *key += CS_KEY_ALT;
+        return true;
+    }
+    if (parse_function(name, n, key))
+        return true;
     for (size_t i = 0; i < CS_ARRAY_LEN(names); i++)
         if (strlen(names[i].name) == n && memcmp(names[i].name, name, n) == 0) {
             *key = names[i].key;
@@ -177,6 +226,16 @@ static unsigned act(struct cs_screen *screen, const struct cs_store *store,
     return row->act(screen, store, row->argument) | CS_DO_DRAW;
 }
 
+/* a key that does nothing is named: was it typed, or eaten by a terminal? */
+static void say_unknown(struct cs_screen *screen, int key)
+{
+    char name[24];
+    cs_key_name(key, name);
+    snprintf(screen->message, sizeof screen->message, "%s does nothing here; ? lists the keys",
+             name);
+    screen->message_style = CS_STYLE_DIM;
+}
+
 static unsigned press(struct cs_screen *screen, const struct cs_store *store, int key)
 {
     struct cs_key_row rows[CS_KEYS];
@@ -204,6 +263,7 @@ static unsigned press(struct cs_screen *screen, const struct cs_store *store, in
         screen->n_pending = 0;
         return press(screen, store, key);
     }
+    say_unknown(screen, key);
     return 0;
 }
 
@@ -211,7 +271,7 @@ unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, i
 {
     screen->message[0] = '\0';
     if (screen->prompt != CS_PROMPT_NONE)
-        return cs_prompt_key(screen, key) | CS_DO_DRAW;
+        return cs_prompt_key(screen, store, key) | CS_DO_DRAW;
     return press(screen, store, key) | CS_DO_DRAW;
 }
 

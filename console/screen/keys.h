@@ -4,25 +4,8 @@
 #ifndef CS_CONSOLE_SCREEN_KEYS_H
 #define CS_CONSOLE_SCREEN_KEYS_H
 
+#include "console/views/key_codes.h"
 #include "console/views/view.h"
-
-/* a key: a code point, C-a..C-z as 1..26, or one of these */
-enum cs_key {
-    CS_KEY_TAB = 9,
-    CS_KEY_ENTER = 13,
-    CS_KEY_ESC = 27,
-    CS_KEY_BACKSPACE = 127,
-    CS_KEY_UP = 0x110000, /* above the code points */
-    CS_KEY_DOWN,
-    CS_KEY_LEFT,
-    CS_KEY_RIGHT,
-    CS_KEY_HOME,
-    CS_KEY_END,
-    CS_KEY_PGUP,
-    CS_KEY_PGDN,
-    CS_KEY_BACKTAB,
-    CS_KEY_F1
-};
 
 /* "j" "g g" "C-d" "Space" "Enter" "Esc" "Tab" "S-Tab" "Up" "PgDn" "F1"
  * "Backspace"; false: unknown */
@@ -31,6 +14,8 @@ bool cs_key_parse(const char *name, size_t n, int *key);
 /* One key pressed: changes the screen, never the store. With CS_DO_SELECT the job to select is
  * screen->cursor_job. */
 unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, int key);
+/* Text that was pasted, into the line that is being typed; false: none is. */
+bool cs_screen_paste(struct cs_screen *screen, const char *text, size_t n);
 /* keys by name, separated by spaces; a word that is no name is typed letter by letter. Stops at
  * quit. CS_USAGE names the word. */
 enum cs_status cs_screen_keys(struct cs_screen *screen, struct cs_store *store, const char *names,
@@ -45,10 +30,13 @@ int cs_keys_own(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 int cs_keys_common(struct cs_key_row out[CS_KEYS]);
 const char *cs_key_row_help(const struct cs_key_row *row);
 
-/* Private to keys.c and keys_act.c. */
+/* the name of a key as cs_key_parse reads it, "Alt-P" "F5" "C-x" "Space" */
+void cs_key_name(int key, char out[24]);
+
+/* Private to keys.c, keys_act.c and prompt.c. */
 cs_key_act cs_act_view, cs_act_cycle, cs_act_move, cs_act_page, cs_act_edge, cs_act_back,
     cs_act_help, cs_act_quit, cs_act_repaint, cs_act_suspend, cs_act_pause, cs_act_checkpoint,
-    cs_act_stop;
-unsigned cs_prompt_key(struct cs_screen *screen, int key);
+    cs_act_resume, cs_act_stop, cs_act_find, cs_act_next, cs_act_copy;
+unsigned cs_prompt_key(struct cs_screen *screen, const struct cs_store *store, int key);
 
 #endif

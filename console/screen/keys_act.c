@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "console/screen/find.h"
 #include "console/screen/keys.h"
+#include "core/wire/job_state.h"
 
 enum { HALF_PAGE = 10, MOST_HELP = 200 /* rows of the list of keys */ };
 
@@ -97,6 +99,13 @@ unsigned cs_act_suspend(struct cs_screen *screen, const struct cs_store *store, 
 
 /* --- orders to a job -------------------------------------------------------------------------- */
 
+/* what the daemon would say; a state that is not known may allow everything */
+static bool is_allowed(const char *state, const struct cs_job_order *what)
+{
+    const struct cs_job_state_row *row = cs_job_state_find(state);
+    return row == NULL || (row->orders & what->command) != 0;
+}
+
 static unsigned order(struct cs_screen *screen, const struct cs_store *store,
                       const struct cs_job_order *what)
 {
@@ -107,9 +116,9 @@ static unsigned order(struct cs_screen *screen, const struct cs_store *store,
                           : "there is no job here");
         return CS_DO_DRAW;
     }
-    if (cs_state_is_over(job->state)) {
-        snprintf(screen->message, sizeof screen->message, "job %lld is over (%s)",
-                 (long long)job->id, job->state);
+    if (!is_allowed(job->state, what)) {
+        snprintf(screen->message, sizeof screen->message, "job %lld is %s: it cannot %s now",
+                 (long long)job->id, job->state, what->name);
         screen->message_style = CS_STYLE_WARN;
         return CS_DO_DRAW;
     }
@@ -125,9 +134,16 @@ static unsigned order(struct cs_screen *screen, const struct cs_store *store,
 unsigned cs_act_pause(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     const struct cs_store_job *job = cs_screen_job(store, screen);
-    bool is_paused = job && strcmp(job->state, "PAUSED") == 0;
+    const bool is_resting = job && !is_allowed(job->state, &cs_job_order_pause) &&
+                            is_allowed(job->state, &cs_job_order_resume);
     (void)argument;
-    return order(screen, store, is_paused ? &cs_job_order_resume : &cs_job_order_pause);
+    return order(screen, store, is_resting ? &cs_job_order_resume : &cs_job_order_pause);
+}
+
+unsigned cs_act_resume(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    return order(screen, store, &cs_job_order_resume);
 }
 
 unsigned cs_act_checkpoint(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -142,41 +158,30 @@ unsigned cs_act_stop(struct cs_screen *screen, const struct cs_store *store, int
     return order(screen, store, &cs_job_order_stop);
 }
 
-static unsigned give_up(struct cs_screen *screen)
+/* --- lists ------------------------------------------------------------------------------------ */
+
+unsigned cs_act_find(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    screen->prompt = CS_PROMPT_NONE;
-    cs_screen_say(screen, CS_STYLE_DIM, "nothing was done");
+    (void)argument;
+    if (cs_view_ops(screen->view)->list)
+        cs_screen_ask(screen, CS_PROMPT_FIND, "");
+    else
+        cs_find_first(screen, store); /* says that there is no list */
     return CS_DO_DRAW;
 }
 
-static unsigned accept_typed(struct cs_screen *screen)
+unsigned cs_act_next(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    char id[24];
-    snprintf(id, sizeof id, "%lld", (long long)screen->order_job);
-    if (strcmp(id, screen->typed) != 0)
-        return give_up(screen);
-    screen->prompt = CS_PROMPT_NONE;
-    return CS_DO_ORDER;
+    cs_find_next(screen, store, argument);
+    return CS_DO_DRAW;
 }
 
-unsigned cs_prompt_key(struct cs_screen *screen, int key)
+unsigned cs_act_copy(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    size_t n = strlen(screen->typed);
-    if (screen->prompt == CS_PROMPT_CONFIRM) {
-        if (key != 'y' && key != 'Y')
-            return give_up(screen);
-        screen->prompt = CS_PROMPT_NONE;
-        return CS_DO_ORDER;
-    }
-    if (key == CS_KEY_ENTER)
-        return accept_typed(screen);
-    if (key == CS_KEY_ESC || key == 3)
-        return give_up(screen);
-    if (key == CS_KEY_BACKSPACE && n > 0)
-        screen->typed[n - 1] = '\0';
-    else if (key >= '0' && key <= '9' && n + 1 < sizeof screen->typed) {
-        screen->typed[n] = (char)key;
-        screen->typed[n + 1] = '\0';
-    }
+    const struct cs_view_list *list = cs_view_ops(screen->view)->list;
+    (void)argument;
+    if (list && list->count(store, screen) > 0)
+        return CS_DO_COPY;
+    cs_screen_say(screen, CS_STYLE_DIM, "there is no row to copy here");
     return CS_DO_DRAW;
 }

@@ -92,8 +92,29 @@ static void draw_rule(const struct cs_store *store, const struct cs_screen *scre
 
 /* --- key line --------------------------------------------------------------------------------- */
 
+/* a line that is typed, with the cursor in it; where it is long, its end */
+static void draw_edit(const struct cs_screen *screen, const char *mark, struct cs_area area)
+{
+    const struct cs_edit *edit = &screen->edit;
+    const char *from = edit->text, *cursor = edit->text + edit->at;
+    const int x = 1 + cs_draw(area, 1, 0, CS_STYLE_KEY, mark);
+    uint32_t code;
+    while (cs_utf8_width(from, (size_t)(cursor - from)) > area.w - x - 2) {
+        const size_t n = cs_utf8_decode(from, strlen(from), &code);
+        from += n ? n : 1;
+    }
+    cs_draw(area, x, 0, CS_STYLE_TEXT, from);
+    const int at = x + cs_utf8_width(from, (size_t)(cursor - from));
+    const size_t n = cs_utf8_decode(cursor, strlen(cursor), &code);
+    cs_draw_n(area, at, 0, CS_STYLE_CURSOR, n ? cursor : " ", n ? n : 1);
+}
+
 static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
 {
+    if (screen->prompt == CS_PROMPT_FIND || screen->prompt == CS_PROMPT_FILTER) {
+        draw_edit(screen, screen->prompt == CS_PROMPT_FIND ? "/" : "only rows with: ", area);
+        return;
+    }
     const char *verb = screen->order->name;
     long long job = (long long)screen->order_job;
     if (screen->prompt == CS_PROMPT_CONFIRM)

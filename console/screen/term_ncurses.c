@@ -1,9 +1,6 @@
 /* Shows a canvas on the terminal and reads its keys, through ncurses. */
-#include "console/screen/term_ncurses.h"
+#include "console/screen/term_private.h"
 
-#include <curses.h>
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,19 +12,7 @@
 #undef columns
 #undef lines
 
-#include "console/screen/keys.h"
-
-enum { ESC_DELAY_MS = 25, MAX_PAIRS = 64 };
-
-struct cs_term {
-    SCREEN *screen;
-    enum cs_scheme scheme;
-    struct cs_cell *shown; /* (rows, cols) what the terminal has */
-    int cols, rows;
-    bool is_all_dirty;
-    short n_pairs;
-    struct cs_look pair[MAX_PAIRS]; /* looks by colour pair */
-};
+enum { ESC_DELAY_MS = 25 };
 
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -48,6 +33,13 @@ static void catch_crashes(void (*handler)(int))
         sigaction(crash_signals[i], &action, NULL);
 }
 
+void cs_term_modes(bool is_on)
+{
+    const char *mode = is_on ? "\033[?2004h" : "\033[?2004l";
+    ssize_t ignored = write(STDOUT_FILENO, mode, strlen(mode));
+    (void)ignored;
+}
+
 static void setup(struct cs_term *term, const char *color)
 {
     set_escdelay(ESC_DELAY_MS);
@@ -57,6 +49,9 @@ static void setup(struct cs_term *term, const char *color)
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
     curs_set(0);
+    define_key("\033[200~", CS_TERM_PASTE_BEGIN);
+    define_key("\033[201~", CS_TERM_PASTE_END);
+    cs_term_modes(true);
     int n_colors = has_colors() ? (start_color(), use_default_colors(), COLORS) : 0;
     term->scheme = cs_theme_choose(color, getenv("NO_COLOR"), n_colors);
     if (n_colors < 8 && term->scheme == CS_SCHEME_DEFAULT)
@@ -106,9 +101,11 @@ void cs_term_close(struct cs_term *term)
     if (!term)
         return;
     catch_crashes(SIG_DFL);
+    cs_term_modes(false);
     endwin();
     delscreen(term->screen);
     free(term->shown);
+    cs_buf_free(&term->pasted);
     free(term);
 }
 
@@ -127,51 +124,6 @@ void cs_term_resize(struct cs_term *term)
     take_size(term);
 }
 
-/* --- keys ------------------------------------------------------------------------------------- */
-
-static const struct {
-    wint_t curses;
-    int key;
-} key_names[] = {
-    {KEY_UP,        CS_KEY_UP       },
-    {KEY_DOWN,      CS_KEY_DOWN     },
-    {KEY_LEFT,      CS_KEY_LEFT     },
-    {KEY_RIGHT,     CS_KEY_RIGHT    },
-    {KEY_HOME,      CS_KEY_HOME     },
-    {KEY_END,       CS_KEY_END      },
-    {KEY_PPAGE,     CS_KEY_PGUP     },
-    {KEY_NPAGE,     CS_KEY_PGDN     },
-    {KEY_BTAB,      CS_KEY_BACKTAB  },
-    {KEY_BACKSPACE, CS_KEY_BACKSPACE},
-    {KEY_ENTER,     CS_KEY_ENTER    },
-    {KEY_F(1),      CS_KEY_F1       },
-};
-
-static bool has_input_ended(void)
-{
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&input, 1, 0) == 1 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
-}
-
-int cs_term_key(struct cs_term *term, bool *is_gone)
-{
-    wint_t code;
-    (void)term;
-    *is_gone = false;
-    for (;;) {
-        int kind = get_wch(&code);
-        if (kind == ERR) {
-            *is_gone = has_input_ended();
-            return -1;
-        }
-        if (kind != KEY_CODE_YES)
-            return code == '\n' ? CS_KEY_ENTER : code == 8 ? CS_KEY_BACKSPACE : (int)code;
-        for (size_t i = 0; i < CS_ARRAY_LEN(key_names); i++)
-            if (key_names[i].curses == code)
-                return key_names[i].key;
-    }
-}
-
 /* --- drawing ---------------------------------------------------------------------------------- */
 
 static bool is_same_look(struct cs_look a, struct cs_look b)
@@ -186,7 +138,7 @@ static short pair_of(struct cs_term *term, struct cs_look look)
     for (short i = 1; i <= term->n_pairs; i++)
         if (is_same_look(term->pair[i], look))
             return i;
-    if (term->n_pairs + 1 >= MAX_PAIRS || term->n_pairs + 1 >= COLOR_PAIRS)
+    if (term->n_pairs + 1 >= CS_TERM_PAIRS || term->n_pairs + 1 >= COLOR_PAIRS)
         return 0;
     term->n_pairs++;
     term->pair[term->n_pairs] = look;
@@ -238,8 +190,10 @@ void cs_term_repaint(struct cs_term *term)
 
 void cs_term_suspend(struct cs_term *term)
 {
+    cs_term_modes(false);
     endwin();
     kill(0, SIGTSTP); /* the whole foreground group, as the terminal would */
+    cs_term_modes(true);
     cs_term_resize(term);
     refresh();
 }

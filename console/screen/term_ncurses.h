@@ -23,4 +23,22 @@ void cs_term_repaint(struct cs_term *term); /* the next flush writes every cell 
 /* leaves the screen, stops the process as C-z does, comes back */
 void cs_term_suspend(struct cs_term *term);
 
+/* What was pasted, after CS_KEY_PASTE; valid until the next key. */
+const char *cs_term_pasted(const struct cs_term *term, size_t *n);
+/* To the clipboard of the terminal (OSC 52), also through ssh; text beyond what terminals take is
+ * cut. */
+void cs_term_copy(struct cs_term *term, const char *text, size_t n);
+/* Gives the terminal to a command of the shell until it ends; `input` is what it reads, NULL: the
+ * keyboard. Returns its exit code. */
+int cs_term_run(struct cs_term *term, const char *command, const struct cs_buf *input);
+/* Mouse events as keys; then the terminal selects text with Shift alone. */
+void cs_term_mouse(struct cs_term *term, bool is_on);
+
+struct cs_term_mouse {
+    int x, y;
+    int wheel; /* -1 up, 1 down, 0: a click */
+};
+
+struct cs_term_mouse cs_term_mouse_at(const struct cs_term *term); /* after CS_KEY_MOUSE */
+
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "console/screen/keys.h"
+#include "console/screen/mouse.h"
 #include "console/screen/screen.h"
 #include "console/screen/term_ncurses.h"
 #include "core/base/clock.h"
@@ -26,12 +27,11 @@ enum {
     CLOCK_S = 5,
     METRIC_ROWS = 2000,
     EVENT_ROWS = 100,
+    LOG_ROWS = 2000,
     LIST_S = 10
 };
 
 enum { INTERRUPT = 3 /* C-c: one is enough in run, as without the screen */ };
-
-enum { LOG_RANKS = 16, LOG_LINES = 100, LOG_FIRST = -2 /* runner, feeder, rank 0 .. */ };
 
 struct ui {
     struct event_base *base;
@@ -45,7 +45,7 @@ struct ui {
     uint64_t drawn_version;
     bool is_dirty, is_draw_armed;
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
-    int64_t log_id[LOG_RANKS];             /* of LOG_FIRST, LOG_FIRST + 1 ... */
+    int64_t logs_id;
     int64_t beside_id[CS_STORE_BESIDE][2]; /* answers about jobs laid over: rows, specification */
     int64_t listed_ns;
     int64_t view_id, view_sub; /* asked for, open: what only the view that is shown needs */
@@ -127,22 +127,18 @@ static void subscribe(struct ui *ui, int64_t job)
         ui->sub_id = id;
 }
 
-/* What happened before: state changes and notes, and the last lines of the runner, the feeder and
- * the first ranks. */
-static void ask_past(struct ui *ui, int64_t job)
+/* What happened before: state changes and notes, and the newest lines of all logs. What comes live
+ * meanwhile is told apart by the store. */
+static void ask_past(struct ui *ui)
 {
-    json_t *events = cs_msg_new("job.events");
-    cs_msg_set_int(events, "job", job);
+    json_t *events = cs_msg_new("job.events"), *logs = cs_msg_new("job.logs");
+    cs_msg_set_int(events, "job", ui->store->job);
     cs_msg_set_int(events, "limit", EVENT_ROWS);
     ui->events_id = cs_client_send(ui->client, events);
-    for (int i = 0; i < LOG_RANKS; i++) {
-        json_t *request = cs_msg_new("job.log");
-        cs_msg_set_int(request, "job", job);
-        cs_msg_set_int(request, "rank", LOG_FIRST + i);
-        cs_msg_set_int(request, "offset", -1);
-        cs_msg_set_int(request, "limit", LOG_LINES);
-        ui->log_id[i] = cs_client_send(ui->client, request);
-    }
+    cs_msg_set_int(logs, "job", ui->store->job);
+    cs_msg_set_int(logs, "limit", LOG_ROWS);
+    ui->logs_id = cs_client_send(ui->client, logs);
+    ui->store->wants_past = false;
 }
 
 /* Rows after `after`; of a long job each stands for several steps. */
@@ -194,8 +190,7 @@ static void ask_job(struct ui *ui)
     ui->show_id = ask(ui, "job.show", job);
     ui->metrics_id = ask_rows(ui, job, cs_series_last_step(ui->store->loss));
     subscribe(ui, job);
-    if (ui->store->logs.total == 0)
-        ask_past(ui, job);
+    ask_past(ui);
 }
 
 /* What only the view that is shown needs, such as GPUs, which the daemon reads every second, is
@@ -278,6 +273,7 @@ static bool is_stale_answer(const struct ui *ui, const json_t *msg)
     } rows[] = {
         {"job.metrics", ui->metrics_id},
         {"job.events",  ui->events_id },
+        {"job.logs",    ui->logs_id   },
         {"job.show",    ui->show_id   },
     };
 
@@ -287,19 +283,10 @@ static bool is_stale_answer(const struct ui *ui, const json_t *msg)
     return false;
 }
 
-/* Index of the log that a message answers for, -1 none. */
-static int log_of(const struct ui *ui, const json_t *msg)
-{
-    for (int i = 0; i < LOG_RANKS && cs_msg_is_reply(msg); i++)
-        if (ui->log_id[i] > 0 && cs_msg_id(msg) == ui->log_id[i])
-            return i;
-    return -1;
-}
-
 static void on_error(struct ui *ui, const json_t *msg)
 {
-    if (log_of(ui, msg) >= 0)
-        return; /* a rank that does not exist, or has not logged yet */
+    if (cs_msg_id(msg) >= 0 && cs_msg_id(msg) == ui->logs_id)
+        return; /* a daemon that is older than this question */
     struct cs_err err = {.text = ""};
     (void)!cs_msg_to_err(msg, &err);
     say(ui, CS_STYLE_BAD, err.text);
@@ -324,8 +311,6 @@ static void on_message(void *user, const json_t *msg)
         ui->view_id = 0;
         subscribe_view(ui);
     }
-    if (strcmp(type, "job.log") == 0 && log_of(ui, msg) >= 0)
-        cs_store_log_lines(ui->store, LOG_FIRST + log_of(ui, msg), msg);
     cs_store_message(ui->store, msg);
     if (strcmp(type, "job.show") == 0)
         cs_store_adopt_trace(ui->store);
@@ -333,8 +318,8 @@ static void on_message(void *user, const json_t *msg)
         ui->store->wants_show = false;
         ui->show_id = ask(ui, "job.show", ui->store->job);
     }
-    if (strcmp(type, "event.job") == 0 && ui->store->job != 0 && ui->store->logs.total == 0)
-        ask_past(ui, ui->store->job); /* it had not logged anything when we asked first */
+    if (ui->store->wants_past && ui->store->job != 0)
+        ask_past(ui);
     tell_end(ui);
     changed(ui);
 }
@@ -364,6 +349,40 @@ static void on_state(void *user, bool is_connected)
 
 /* --- keys and signals ------------------------------------------------------------------------- */
 
+static void copy_row(struct ui *ui)
+{
+    struct cs_buf text = {0};
+    cs_view_row_text(ui->store, &ui->screen, &text);
+    cs_term_copy(ui->term, cs_buf_str(&text), text.len);
+    snprintf(ui->screen.message, sizeof ui->screen.message, "copied %zu bytes: %.200s", text.len,
+             cs_buf_str(&text));
+    ui->screen.message_style = CS_STYLE_DIM;
+    cs_buf_free(&text);
+}
+
+static void page_rows(struct ui *ui)
+{
+    const char *pager = getenv("PAGER");
+    struct cs_buf rows = {0};
+    cs_view_rows_text(ui->store, &ui->screen, &rows);
+    pager = pager && pager[0] ? pager : "less";
+    if (cs_term_run(ui->term, pager, &rows) == 127)
+        say(ui, CS_STYLE_WARN, "the pager was not found; PAGER names another");
+    cs_buf_free(&rows);
+}
+
+/* Pasted text goes into a line that is being typed; anywhere else it is no keys. */
+static void paste(struct ui *ui)
+{
+    size_t n;
+    const char *text = cs_term_pasted(ui->term, &n);
+    if (cs_screen_paste(&ui->screen, text, n))
+        return;
+    snprintf(ui->screen.message, sizeof ui->screen.message,
+             "%zu pasted bytes are not taken as keys", n);
+    ui->screen.message_style = CS_STYLE_WARN;
+}
+
 static void obey(struct ui *ui, unsigned todo)
 {
     if (todo & CS_DO_SELECT)
@@ -378,10 +397,23 @@ static void obey(struct ui *ui, unsigned todo)
         cs_term_repaint(ui->term);
     if (todo & CS_DO_SUSPEND)
         cs_term_suspend(ui->term);
+    if (todo & CS_DO_COPY)
+        copy_row(ui);
+    if (todo & CS_DO_PAGE)
+        page_rows(ui);
     if (todo & CS_DO_QUIT)
         event_base_loopbreak(ui->base);
     subscribe_view(ui);
     ui->is_dirty = true;
+}
+
+static void point(struct ui *ui)
+{
+    const struct cs_term_mouse mouse = cs_term_mouse_at(ui->term);
+    int cols, rows;
+    cs_term_size(ui->term, &cols, &rows);
+    obey(ui, cs_screen_mouse(&ui->screen, ui->store,
+                             &(struct cs_mouse){cols, rows, mouse.x, mouse.y, mouse.wheel}));
 }
 
 static void on_input(evutil_socket_t fd, short what, void *user)
@@ -392,6 +424,11 @@ static void on_input(evutil_socket_t fd, short what, void *user)
     (void)fd;
     (void)what;
     while ((key = cs_term_key(ui->term, &is_gone)) >= 0) {
+        if (key == CS_KEY_PASTE || key == CS_KEY_MOUSE) {
+            key == CS_KEY_PASTE ? paste(ui) : point(ui);
+            had_key = true;
+            continue;
+        }
         bool is_detach = key == INTERRUPT && ui->options->is_watching && !ui->screen.prompt;
         obey(ui, is_detach ? (unsigned)CS_DO_QUIT : cs_screen_key(&ui->screen, ui->store, key));
         had_key = true;

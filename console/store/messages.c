@@ -54,6 +54,7 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
     if (id < 1)
         return NULL;
     struct cs_store_job *job = cs_store_job_at(store, id);
+    job->ended_ns = job->stopped_ns = 0;
     cs_str_copy(job->name, sizeof job->name, cs_msg_str(o, "name", job->name[0] ? job->name : "-"));
 
     const struct {
@@ -70,9 +71,7 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(texts); i++) {
-        const char *text = cs_msg_str(o, texts[i].key, NULL);
-        if (text)
-            cs_str_copy(texts[i].to, texts[i].cap, text);
+        cs_str_copy(texts[i].to, texts[i].cap, cs_msg_str(o, texts[i].key, ""));
     }
 
     const struct {
@@ -84,6 +83,7 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
         {&job->submitted_ns,      "submitted_ns"     },
         {&job->started_ns,        "started_ns"       },
         {&job->ended_ns,          "ended_ns"         },
+        {&job->stopped_ns,        "stopped_ns"       },
         {&job->checkpoint_step,   "checkpoint_step"  },
         {&job->predicted_step_ns, "predicted_step_ns"},
         {&job->step_ns,           "step_ns"          },
@@ -96,6 +96,7 @@ static struct cs_store_job *read_job(struct cs_store *store, const json_t *o)
         *ints[i].to = cs_msg_int(o, ints[i].key, *ints[i].to);
     job->loss = cs_msg_num(o, "loss", job->loss);
     job->exact_match = cs_msg_num(o, "exact_match", job->exact_match);
+    job->bubble = cs_msg_num(o, "mean_bubble", job->bubble);
     job->tokens_per_j = cs_msg_num(o, "tokens_per_j", job->tokens_per_j);
     if (cs_msg_arr(o, "bubble"))
         job->bubble = mean_of(cs_msg_arr(o, "bubble"));
@@ -122,9 +123,16 @@ static void check_plan(struct cs_store *store, const struct cs_store_job *job)
         store->wants_show = true;
 }
 
+/* What a runner logs before the daemon has found it does not come live: with every new state the past
+ * is asked for again. */
 static void on_job_event(struct cs_store *store, const json_t *msg)
 {
-    check_plan(store, read_job(store, cs_msg_obj(msg, "job")));
+    const json_t *object = cs_msg_obj(msg, "job");
+    const struct cs_store_job *known = cs_store_find(store, cs_msg_int(object, "id", 0));
+    if (known && known->id == store->job &&
+        strcmp(known->state, cs_msg_str(object, "state", "")) != 0)
+        store->wants_past = true;
+    check_plan(store, read_job(store, object));
 }
 
 /* A selected one stays shown as it was; nothing more comes about it. */
@@ -267,51 +275,57 @@ static void on_spans(struct cs_store *store, const json_t *msg)
 
 static void on_log(struct cs_store *store, const json_t *msg)
 {
+    const char *line = cs_msg_str(msg, "line", "");
     if (is_selected(store, msg))
-        cs_store_add_log(&store->logs, (int32_t)cs_msg_int(msg, "rank", -2),
-                         cs_msg_str(msg, "line", ""));
+        cs_lines_add_log(&store->logs, (int32_t)cs_msg_int(msg, "rank", -2), line, strlen(line),
+                         false);
 }
 
-static void add_note(struct cs_store *store, int64_t wall_ns, const char *level, const char *text)
+/* What was logged before; asked for after the selection, and again where something was lost. */
+static void on_logs(struct cs_store *store, const json_t *msg)
 {
-    enum cs_log_level value = CS_INFO;
-    if (!cs_log_level_parse(level, &value))
-        value = CS_INFO;
-    cs_store_add_line(&store->notes, -3, value, wall_ns, text);
-    cs_store_add_line(&store->logs, -3, value, wall_ns, text);
+    const json_t *lines = cs_msg_arr(msg, "lines");
+    cs_lines_begin_past(&store->logs);
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *row = json_array_get(lines, i), *text = json_array_get(row, 1);
+        if (json_is_string(text))
+            cs_lines_add_log(&store->logs, (int32_t)json_integer_value(json_array_get(row, 0)),
+                             json_string_value(text), json_string_length(text), true);
+    }
+}
+
+static void add_note(struct cs_store *store, int64_t wall_ns, const char *level, const char *text,
+                     bool is_past)
+{
+    struct cs_lines_new note = {.rank = -3,
+                                .level = CS_INFO,
+                                .wall_ns = wall_ns,
+                                .text = text,
+                                .n = strlen(text),
+                                .is_past = is_past};
+    if (!cs_log_level_parse(level, &note.level) && strcmp(level, "warning") == 0)
+        note.level = CS_WARN; /* of an older daemon */
+    cs_lines_add(&store->notes, &note);
 }
 
 static void on_note(struct cs_store *store, const json_t *msg)
 {
     if (is_selected(store, msg))
         add_note(store, cs_msg_int(msg, "wall_ns", store->now_ns), cs_msg_str(msg, "level", "info"),
-                 cs_msg_str(msg, "text", ""));
+                 cs_msg_str(msg, "text", ""), false);
 }
 
-/* What happened before we looked; asked for once, right after the selection. */
 static void on_events(struct cs_store *store, const json_t *msg)
 {
     const json_t *events = cs_msg_arr(msg, "events");
-    if (store->notes.n > 0)
-        return;
+    cs_lines_begin_past(&store->notes);
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *row = json_array_get(events, i);
         const char *level = json_string_value(json_array_get(row, 1));
         const char *text = json_string_value(json_array_get(row, 2));
         if (level && text)
-            add_note(store, json_integer_value(json_array_get(row, 0)), level, text);
+            add_note(store, json_integer_value(json_array_get(row, 0)), level, text, true);
     }
-}
-
-void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg)
-{
-    const json_t *lines = cs_msg_arr(msg, "lines");
-    for (size_t i = 0; i < json_array_size(lines); i++) {
-        const char *text = json_string_value(json_array_get(lines, i));
-        if (text)
-            cs_store_add_log(&store->logs, rank, text);
-    }
-    store->version++;
 }
 
 static void on_gap(struct cs_store *store, const json_t *msg)
@@ -320,9 +334,14 @@ static void on_gap(struct cs_store *store, const json_t *msg)
     char text[96];
     if (count > 0 && count <= max_step && store->n_gaps <= max_step)
         store->n_gaps += count;
-    snprintf(text, sizeof text, "%lld messages were dropped: this console was too slow",
-             (long long)count);
-    cs_store_add_line(&store->logs, -3, CS_WARN, store->now_ns, text);
+    const int n =
+        snprintf(text, sizeof text, "%lld messages were dropped: this console was too slow",
+                 (long long)count);
+    store->wants_past = true;
+    cs_lines_add(
+        &store->logs,
+        &(struct cs_lines_new){
+            .rank = -3, .level = CS_WARN, .wall_ns = store->now_ns, .text = text, .n = (size_t)n});
 }
 
 static void on_hello(struct cs_store *store, const json_t *msg)
@@ -350,6 +369,7 @@ static const struct {
     {"job.show",    true,  on_show              },
     {"job.metrics", true,  on_metrics           },
     {"job.events",  true,  on_events            },
+    {"job.logs",    true,  on_logs              },
     {"event.job",   false, on_job_event         },
     {"event.gone",  false, on_gone              },
     {"event.step",  false, on_step              },

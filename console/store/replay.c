@@ -220,12 +220,25 @@ static void take_row(struct cs_store *store, const char *line, size_t n, int32_t
 
 static void take_log(struct cs_store *store, const char *line, size_t n, int32_t rank)
 {
-    json_t *msg = json_object();
-    json_object_set_new(msg, "type", json_string("event.log"));
-    json_object_set_new(msg, "rank", json_integer(rank));
-    json_object_set_new(msg, "line", cs_json_bytes(line, n));
-    cs_store_message(store, msg);
-    json_decref(msg);
+    cs_lines_add_log(&store->logs, rank, line, n, false);
+}
+
+/* what the daemon noted itself: messages, in the log a line as those of programs */
+static void take_daemon_note(struct cs_store *store, const char *line, size_t n, int32_t rank)
+{
+    json_t *note = json_loadb(line, n, 0, NULL);
+    const char *text = cs_msg_str(note, "text", NULL);
+    struct cs_lines_new add = {.rank = rank,
+                               .level = CS_INFO,
+                               .wall_ns = cs_msg_int(note, "wall_ns", 0),
+                               .text = text,
+                               .n = text ? strlen(text) : 0};
+    (void)cs_log_level_parse(cs_msg_str(note, "level", ""), &add.level);
+    if (text) {
+        cs_lines_add(&store->logs, &add);
+        cs_lines_add(&store->notes, &add);
+    }
+    json_decref(note);
 }
 
 static void read_logs(struct cs_store *store, const char *dir)
@@ -274,6 +287,8 @@ enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path, s
     read_documents(store, dir);
     CS_TRY(cs_path(path, err, "%s/journal", dir));
     read_lines(store, path, take_row, -2);
+    if (cs_path(path, NULL, "%s/notes", dir) == CS_OK)
+        read_lines(store, path, take_daemon_note, -3);
     read_logs(store, dir);
     store->version++;
     return CS_OK;

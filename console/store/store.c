@@ -6,27 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 
+enum { ETA_STEPS = 100 };
+
 static const struct cs_store_step no_step = {
     .step = -1, .loss = (double)NAN, .grad_norm = (double)NAN, .lr = (double)NAN};
-
-static void lines_init(struct cs_store_lines *lines, int cap)
-{
-    lines->line = calloc((size_t)cap, sizeof *lines->line);
-    lines->order = calloc((size_t)cap, sizeof *lines->order);
-    CS_ASSERT(lines->line && lines->order);
-    lines->cap = cap;
-}
-
-static void lines_clear(struct cs_store_lines *lines)
-{
-    lines->n = 0;
-    lines->total = 0;
-}
 
 struct cs_store *cs_store_new(void)
 {
@@ -34,8 +21,8 @@ struct cs_store *cs_store_new(void)
     CS_ASSERT(store);
     store->jobs = calloc(CS_STORE_JOBS, sizeof *store->jobs);
     CS_ASSERT(store->jobs);
-    lines_init(&store->logs, CS_STORE_LOGS);
-    lines_init(&store->notes, CS_STORE_NOTES);
+    cs_lines_init(&store->logs, CS_STORE_LOGS);
+    cs_lines_init(&store->notes, CS_STORE_NOTES);
     cs_metrics_init(&store->metrics);
     for (int i = 0; i < CS_STORE_BESIDE; i++)
         cs_metrics_init(&store->beside[i].metrics);
@@ -76,10 +63,8 @@ void cs_store_free(struct cs_store *store)
         return;
     forget_job(store);
     cs_store_set_beside(store, NULL, 0);
-    free(store->logs.line);
-    free(store->logs.order);
-    free(store->notes.line);
-    free(store->notes.order);
+    cs_lines_free(&store->logs);
+    cs_lines_free(&store->notes);
     free(store->jobs);
     free(store->gpus.gpu);
     free(store);
@@ -95,8 +80,8 @@ void cs_store_select(struct cs_store *store, int64_t job)
     store->balance = cs_series_new(CS_STORE_SERIES);
     store->wants_show = false;
     store->model_error[0] = '\0';
-    lines_clear(&store->logs);
-    lines_clear(&store->notes);
+    cs_lines_clear(&store->logs);
+    cs_lines_clear(&store->notes);
     store->version++;
 }
 
@@ -153,76 +138,6 @@ struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id)
     return &store->jobs[at];
 }
 
-static void set_text(struct cs_store_line *line, const char *text)
-{
-    size_t n = strlen(text), fits = n < CS_STORE_LINE - 1 ? n : CS_STORE_LINE - 1;
-    while (fits > 0 && fits < n && ((unsigned char)text[fits] & 0xc0) == 0x80)
-        fits--; /* not inside a character */
-    memcpy(line->text, text, fits);
-    line->text[fits] = '\0';
-}
-
-/* Lines of several files come one file after the other; they are merged by time. A line without a
- * time stays behind the one before it. */
-void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
-                       int64_t wall_ns, const char *text)
-{
-    int *order = lines->order, n = lines->n;
-    int64_t sort_ns = wall_ns > 0 ? wall_ns : n > 0 ? lines->line[order[n - 1]].sort_ns : 0;
-    lines->total++;
-    if (n == lines->cap && sort_ns < lines->line[order[0]].sort_ns)
-        return; /* older than all that is kept */
-    int slot = n < lines->cap ? n : order[0], at = n < lines->cap ? lines->n++ : n - 1;
-    if (n == lines->cap)
-        memmove(order, order + 1, (size_t)at * sizeof *order);
-    while (at > 0 && lines->line[order[at - 1]].sort_ns > sort_ns) {
-        order[at] = order[at - 1];
-        at--;
-    }
-    order[at] = slot;
-    struct cs_store_line *line = &lines->line[slot];
-    line->rank = rank;
-    line->level = level;
-    line->wall_ns = wall_ns;
-    line->sort_ns = sort_ns;
-    set_text(line, text);
-}
-
-static bool read_time(const char *text, int64_t *wall_ns)
-{
-    struct tm tm = {0};
-    int ms = 0, used = 0;
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 ||
-        used < 25 || tm.tm_year < 1970 || tm.tm_year > 2200) /* nanoseconds must fit */
-        return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    *wall_ns = (int64_t)timegm(&tm) * 1000000000 + (int64_t)ms * 1000000;
-    return *wall_ns > 0;
-}
-
-void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text)
-{
-    static const size_t stamp = 25; /* with the space behind it */
-    enum cs_log_level level = CS_INFO;
-    int64_t wall_ns = 0;
-    char word[8] = "";
-    if (!read_time(text, &wall_ns)) {
-        cs_store_add_line(lines, rank, CS_INFO, 0, text);
-        return;
-    }
-    text += stamp;
-    size_t n = strcspn(text, " ");
-    if (n < sizeof word)
-        memcpy(word, text, n);
-    if (cs_log_level_parse(word, &level))
-        text += n + (text[n] == ' ');
-    else
-        level = CS_INFO;
-    cs_store_add_line(lines, rank, level, wall_ns, text);
-}
-
 const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i)
 {
     CS_ASSERT(i >= 0 && i < lines->n);
@@ -234,15 +149,26 @@ bool cs_state_is_over(const char *state)
     return cs_job_state_is(state, CS_PHASE_ENDED);
 }
 
+int64_t cs_store_ran_ns(const struct cs_store *store, const struct cs_store_job *job)
+{
+    const int64_t end_ns = job->ended_ns > 0 ? job->ended_ns : store->now_ns;
+    const int64_t ran_ns = end_ns - job->started_ns - job->stopped_ns;
+    return job->started_ns > 0 && ran_ns >= 0 ? ran_ns : -1;
+}
+
 int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job)
 {
     if (strcmp(job->state, "RUN") != 0 || job->steps <= 0 || job->step < 0)
         return -1;
-    double step_ns = (double)job->step_ns;
+    /* steps of our own are known; of others the pace of the whole job, which no single step moves */
+    const int64_t ran_ns = cs_store_ran_ns(store, job);
+    double step_ns =
+        ran_ns > 0 && job->step > 0 ? (double)ran_ns / (double)job->step : (double)job->step_ns;
     if (job->id == store->job && cs_series_last_step(store->step_ms) >= 0) {
         struct cs_series_bucket mean; /* of the last steps: single steps are noisy */
         int64_t last = cs_series_last_step(store->step_ms);
-        if (cs_series_read(store->step_ms, last - 19, last + 1, 1, &mean) == 1 && mean.n)
+        if (cs_series_read(store->step_ms, last - (ETA_STEPS - 1), last + 1, 1, &mean) == 1 &&
+            mean.n)
             step_ns = cs_series_mean(&mean) * 1e6;
     }
     double left = (double)(job->steps - job->step);

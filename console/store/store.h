@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "console/store/lines.h"
 #include "console/store/metrics.h"
 #include "console/store/timeline.h"
 #include "core/base/log.h"
@@ -19,9 +20,9 @@
 
 enum {
     CS_STORE_JOBS = 1000,
-    CS_STORE_LOGS = 2000,
+    CS_STORE_LOGS = 5000,
     CS_STORE_NOTES = 200,
-    CS_STORE_LINE = 512, /* bytes of a line that are kept */
+    CS_STORE_LINE = 512, /* bytes of an alarm that are kept */
     CS_STORE_SERIES = 1024,
     CS_STORE_GPUS = 64,
     CS_STORE_GPU_HISTORY = 120,
@@ -42,6 +43,7 @@ struct cs_store_job {
     int n_alarms, alarm_level; /* rules that raised some; level of the worst (enum cs_log_level) */
     int64_t step, steps;       /* finished, asked for; -1 unknown */
     int64_t submitted_ns, started_ns, ended_ns; /* wall time, 0 unknown */
+    int64_t stopped_ns;                         /* of started to ended or now: it did not run */
     int64_t checkpoint_step;                    /* -1 none */
     int64_t predicted_step_ns, step_ns;         /* 0 unknown */
     int64_t generation;
@@ -114,21 +116,6 @@ struct cs_store_gpus {
     char note[256];
 };
 
-struct cs_store_line {
-    int64_t wall_ns; /* 0 unknown */
-    int64_t sort_ns; /* the same, or of the line before it */
-    int32_t rank;    /* -1 feeder, -2 runner, -3 a note of the daemon */
-    enum cs_log_level level;
-    char text[CS_STORE_LINE];
-};
-
-struct cs_store_lines { /* the newest cap lines, in the order of their times */
-    struct cs_store_line *line;
-    int *order; /* (n) indices in line */
-    int cap, n;
-    int64_t total; /* ever added */
-};
-
 struct cs_store_stage {
     char name[32];
     int32_t rank;
@@ -186,7 +173,8 @@ struct cs_store {
     struct cs_store_beside beside[CS_STORE_BESIDE];
     struct cs_store_lines logs, notes;
     struct cs_store_gpus gpus;
-    int64_t n_gaps; /* messages the daemon dropped for us */
+    bool wants_past; /* lines were lost on the way: somebody should ask for them again */
+    int64_t n_gaps;  /* messages the daemon dropped for us */
 };
 
 struct cs_store *cs_store_new(void);
@@ -211,8 +199,6 @@ enum cs_status cs_store_script(struct cs_store *store, const json_t *spec,
 /* When nothing was measured live yet and the selected job's directory can be read from here: the
  * last step of its trace, if it is of the same plan. */
 void cs_store_adopt_trace(struct cs_store *store);
-/* the lines of a job.log reply, which does not say whose they are */
-void cs_store_log_lines(struct cs_store *store, int32_t rank, const json_t *msg);
 /* Which jobs are laid over: those that are new have no curves yet, others are forgotten. */
 void cs_store_set_beside(struct cs_store *store, const int64_t *jobs, int n);
 /* A job.metrics or job.show answer about one of them. */
@@ -229,6 +215,8 @@ const struct cs_store_job *cs_store_selected(const struct cs_store *store);     
 /* i-th of lines, 0 the oldest that is kept */
 const struct cs_store_line *cs_store_line(const struct cs_store_lines *lines, int i);
 bool cs_state_is_over(const char *state); /* its phase is ENDED */
+/* nanoseconds that it ran so far, without pauses; -1: it has not begun */
+int64_t cs_store_ran_ns(const struct cs_store *store, const struct cs_store_job *job);
 /* nanoseconds to the end at the present pace, -1 unknown */
 int64_t cs_store_eta_ns(const struct cs_store *store, const struct cs_store_job *job);
 /* of the selected job's last step, NaN unknown */
@@ -237,11 +225,6 @@ double cs_store_tokens_per_s(const struct cs_store *store);
 /* Private to the store's files. */
 void cs_store_measured(struct cs_store *store); /* after `measured` was set: moves the means */
 struct cs_store_job *cs_store_job_at(struct cs_store *store, int64_t id); /* made when unknown */
-void cs_store_add_line(struct cs_store_lines *lines, int32_t rank, enum cs_log_level level,
-                       int64_t wall_ns, const char *text);
-/* a line as programs of ours log it, "2026-11-27T23:04:23.123Z warn ..."; others are information
- * without a time */
-void cs_store_add_log(struct cs_store_lines *lines, int32_t rank, const char *text);
 void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_selected);
 void cs_store_context_message(struct cs_store *store, const json_t *msg);
 void cs_store_context_forget(struct cs_store *store);

@@ -19,7 +19,7 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"STATE",   5, 9,  0, CS_ALIGN_LEFT },
     {"STEP",    4, 17, 0, CS_ALIGN_LEFT },
     {"LOSS",    5, 8,  1, CS_ALIGN_RIGHT},
-    {"MATCH",   5, 6,  6, CS_ALIGN_RIGHT},
+    {"EXACT",   5, 6,  6, CS_ALIGN_RIGHT},
     {"STEP MS", 5, 9,  2, CS_ALIGN_RIGHT},
     {"BUBBLE",  6, 6,  3, CS_ALIGN_RIGHT},
     {"ELAPSED", 5, 8,  5, CS_ALIGN_RIGHT},
@@ -40,12 +40,6 @@ static void fmt_steps(char *out, size_t cap, const struct cs_store_job *job)
         snprintf(out, cap, "%lld/%lld", (long long)job->step, (long long)job->steps);
 }
 
-static int64_t elapsed_ns(const struct cs_store *store, const struct cs_store_job *job)
-{
-    int64_t end_ns = job->ended_ns > 0 ? job->ended_ns : store->now_ns;
-    return job->started_ns > 0 && end_ns >= job->started_ns ? end_ns - job->started_ns : -1;
-}
-
 static void fill_cells(const struct cs_store *store, const struct cs_store_job *job,
                        struct job_cells *c)
 {
@@ -61,7 +55,7 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_job *
         snprintf(c->text[6], CELL, "-");
     cs_fmt_ms(c->text[7], CELL, job->step_ns > 0 ? (double)job->step_ns : (double)NAN);
     cs_fmt_percent(c->text[8], CELL, job->bubble);
-    cs_fmt_elapsed(c->text[9], CELL, elapsed_ns(store, job));
+    cs_fmt_elapsed(c->text[9], CELL, cs_store_ran_ns(store, job));
     cs_fmt_elapsed(c->text[10], CELL, cs_store_eta_ns(store, job));
 }
 

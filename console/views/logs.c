@@ -1,26 +1,14 @@
-/* Logs: the lines of all ranks merged as they came, filtered by level and rank. */
+/* Logs: the lines of all processes of the job merged as they came, and what people do with them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/view.h"
+#include "console/views/log_rows.h"
 #include "core/base/str.h"
 
-static bool is_shown(const struct cs_screen *screen, const struct cs_store_line *line)
-{
-    return line->level <= screen->log_level &&
-           (screen->log_rank == CS_RANK_ALL || line->rank == screen->log_rank);
-}
-
-static void rank_name(char *out, size_t cap, int rank)
-{
-    static const char *const names[] = {"feeder", "runner", "daemon"}; /* -1, -2, -3 */
-    if (rank >= 0)
-        snprintf(out, cap, "r%d", rank);
-    else
-        snprintf(out, cap, "%s", rank >= -3 ? names[-1 - rank] : "?");
-}
+enum { SHORT_AT = 1 + 6 + 7, CLOCK = 13, MOST_ROWS_OF_A_LINE = 8 };
 
 static enum cs_style level_style(enum cs_log_level level)
 {
@@ -34,76 +22,207 @@ static enum cs_style level_style(enum cs_log_level level)
     return styles[level];
 }
 
-static void draw_line(const struct cs_store_line *line, const struct cs_screen *screen,
-                      struct cs_area area, int y)
+/* --- drawing ---------------------------------------------------------------------------------- */
+
+static int text_at(struct cs_area area)
 {
-    char clock[CS_FMT_CAP] = "", rank[16];
-    enum cs_style style = level_style(line->level);
+    return SHORT_AT + (area.w >= 60 ? CLOCK : 0);
+}
+
+static int rows_of(const struct cs_store_line *line, const struct cs_screen *screen,
+                   struct cs_area area)
+{
+    if (!screen->log_wraps)
+        return 1;
+    const int rows = cs_wrap_rows(line->text, area.w - text_at(area) - 1);
+    return rows < MOST_ROWS_OF_A_LINE ? rows : MOST_ROWS_OF_A_LINE;
+}
+
+/* what n and N look for stands out, where it is in the first row */
+static void mark(const struct cs_screen *screen, const struct cs_needle *find, struct cs_area area,
+                 int y, const char *text)
+{
+    int at = 0, n = 0;
+    const int x = text_at(area), width = area.w - x - 1;
+    if (screen->find[0] == '\0' || !cs_needle_match(find, text, &at, &n) || n == 0)
+        return;
+    const int from = cs_utf8_width(text, (size_t)at);
+    const int wide = cs_utf8_width(text + at, (size_t)n);
+    if (from + wide < width &&
+        (!screen->log_wraps || (size_t)(at + n) <= cs_wrap_next(text, width)))
+        cs_draw_n(area, x + from, y, CS_STYLE_CURSOR, text + at, (size_t)n);
+}
+
+static void draw_line(const struct cs_store_line *line, const struct cs_screen *screen,
+                      const struct cs_needle *find, struct cs_area area, int y, bool is_cursor)
+{
+    char clock[CS_FMT_CAP] = "", source[16];
+    const enum cs_style style = level_style(line->level);
     if (line->wall_ns > 0)
         cs_fmt_clock_ms(clock, sizeof clock, line->wall_ns);
-    rank_name(rank, sizeof rank, line->rank);
+    cs_log_source(source, line->rank);
     int x = 1;
+    if (is_cursor)
+        cs_draw(area, 0, y, CS_STYLE_KEY, cs_glyph(screen->glyphs, CS_GLYPH_CURSOR));
     if (area.w >= 60) {
         cs_draw(area, x, y, CS_STYLE_DIM, clock);
-        x += 13;
+        x += CLOCK;
     }
     cs_draw(area, x, y, style, cs_log_level_name(line->level));
-    cs_draw(area, x + 6, y, CS_STYLE_DIM, rank);
-    cs_draw_cut(area, x + 13, y, area.w - x - 14, style, screen->glyphs, line->text);
+    cs_draw(area, x + 6, y, CS_STYLE_DIM, source);
+    cs_draw_wrap(area, x + 13, y, area.w - x - 14, rows_of(line, screen, area), style,
+                 screen->glyphs, line->text);
+    mark(screen, find, area, y, line->text);
+}
+
+static void draw_head(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area, int n)
+{
+    struct cs_fields fields = {0};
+    char source[16] = "all ranks";
+    if (screen->log_rank != CS_RANK_ALL)
+        cs_log_source(source, screen->log_rank);
+    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "merged: %s, level >= %s", source,
+                  cs_log_level_name(screen->log_level));
+    if (screen->filter[CS_VIEW_LOGS][0])
+        cs_fields_add(&fields, CS_STYLE_TITLE, 0, "with \"%.60s\"", screen->filter[CS_VIEW_LOGS]);
+    if (n == store->logs.n)
+        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d line%s", n, n == 1 ? "" : "s");
+    else
+        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d of %d lines", n, store->logs.n);
+    cs_fields_add(&fields, CS_STYLE_DIM, 1, screen->at.log_line ? "[still]" : "[follow]");
+    if (screen->log_wraps)
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "[wrap]");
+    cs_fields_draw(&fields, area, 1, 0);
+}
+
+/* The line under the cursor, whole, below a rule; returns the rows that this takes. */
+static int draw_whole(const struct cs_store_line *line, const struct cs_screen *screen,
+                      struct cs_area area)
+{
+    struct cs_buf text = {0};
+    const int most = area.h / 2, width = area.w - 2;
+    cs_log_row_text(line, &text);
+    int rows = cs_wrap_rows(cs_buf_str(&text), width);
+    rows = rows < most ? rows : most;
+    const int y = area.h - rows;
+    cs_fill(area, 0, y - 1, area.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    cs_draw_wrap(area, 1, y, width, rows, level_style(line->level), screen->glyphs,
+                 cs_buf_str(&text));
+    cs_buf_free(&text);
+    return rows + 1;
+}
+
+/* Where the lines stand: `first` of the rows at the top, so that the cursor is at the bottom while the
+ * newest is followed and has a third of the room below it else. */
+static int first_row(const struct cs_store *store, const struct cs_screen *screen,
+                     struct cs_area area, int room, const int *rows, int n, int cursor)
+{
+    int below = 0, first = cursor, used;
+    for (int i = cursor + 1; i < n && below < room / 3; i++)
+        below += rows_of(cs_store_line(&store->logs, rows[i]), screen, area);
+    used = below;
+    for (int i = cursor; i >= 0; i--) {
+        used += rows_of(cs_store_line(&store->logs, rows[i]), screen, area);
+        if (used > room && i < cursor)
+            break;
+        first = i;
+    }
+    return first;
+}
+
+static int room_of(struct cs_area area, int whole)
+{
+    return area.h - 1 - whole;
 }
 
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
-    const struct cs_store_lines *logs = &store->logs;
-    int64_t oldest = logs->total - logs->n;
-    int64_t bottom = screen->at.is_log_still ? screen->at.log_bottom : logs->total - 1;
-    struct cs_fields fields = {0};
-    char rank[16] = "all ranks";
-    if (screen->log_rank != CS_RANK_ALL)
-        rank_name(rank, sizeof rank, screen->log_rank);
-    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "merged: %s, level >= %s", rank,
-                  cs_log_level_name(screen->log_level));
-    cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d of %lld lines kept", logs->n,
-                  (long long)logs->total);
-    cs_fields_add(&fields, CS_STYLE_DIM, 1, screen->at.is_log_still ? "[still]" : "[follow]");
-    cs_fields_draw(&fields, area, 1, 0);
-    int shown[CS_CANVAS_MAX], n = 0, room = area.h - 1;
-    bottom = bottom < logs->total ? bottom : logs->total - 1;
-    for (int64_t i = bottom; i >= oldest && n < room; i--)
-        if (is_shown(screen, cs_store_line(logs, (int)(i - oldest))))
-            shown[n++] = (int)(i - oldest);
-    for (int i = 0; i < n; i++)
-        draw_line(cs_store_line(logs, shown[n - 1 - i]), screen, area, 1 + i);
-    if (n == 0)
+    int rows[CS_STORE_LOGS], whole = 0, y = 1;
+    const int n = cs_log_rows(store, screen, rows);
+    const int cursor = cs_log_cursor(store, screen, rows, n);
+    struct cs_needle find;
+    draw_head(store, screen, area, n);
+    if (n == 0) {
         cs_draw(area, 1, 2, CS_STYLE_DIM,
-                logs->n ? "no line passes the filter (v level, r rank)" : "no log lines yet");
+                store->logs.n ? "no line passes the filter (v level, r source, f text)"
+                              : "no log lines yet");
+        return;
+    }
+    if (screen->at.is_log_whole && area.h >= 8)
+        whole = draw_whole(cs_store_line(&store->logs, rows[cursor]), screen, area);
+    const int room = room_of(area, whole);
+    struct cs_area lines = cs_area_part(area, 0, 0, area.w, room + 1);
+    cs_needle_make(&find, screen->find);
+    for (int i = first_row(store, screen, area, room, rows, n, cursor); i < n && y <= room; i++) {
+        const struct cs_store_line *line = cs_store_line(&store->logs, rows[i]);
+        draw_line(line, screen, &find, lines, y, i == cursor && screen->at.log_line != 0);
+        y += rows_of(line, screen, area);
+    }
+    cs_needle_free(&find);
 }
+
+/* --- as a list -------------------------------------------------------------------------------- */
+
+static int count(const struct cs_store *store, const struct cs_screen *screen)
+{
+    int rows[CS_STORE_LOGS];
+    return cs_log_rows(store, screen, rows);
+}
+
+static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
+{
+    int rows[CS_STORE_LOGS];
+    const int n = cs_log_rows(store, screen, rows);
+    return cs_log_cursor(store, screen, rows, n);
+}
+
+static void each(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user)
+{
+    int rows[CS_STORE_LOGS];
+    const int n = cs_log_rows(store, screen, rows);
+    struct cs_buf text = {0};
+    bool goes_on = true;
+    for (int i = 0; i < n && goes_on; i++) {
+        cs_buf_reset(&text);
+        cs_log_row_text(cs_store_line(&store->logs, rows[i]), &text);
+        goes_on = take(user, i, cs_buf_str(&text));
+    }
+    cs_buf_free(&text);
+}
+
+static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
+                  int y)
+{
+    int rows[CS_STORE_LOGS], top = 1;
+    const int n = cs_log_rows(store, screen, rows), cursor = cs_log_cursor(store, screen, rows, n);
+    if (n == 0)
+        return -1;
+    for (int i = first_row(store, screen, area, room_of(area, 0), rows, n, cursor); i < n; i++) {
+        const int height = rows_of(cs_store_line(&store->logs, rows[i]), screen, area);
+        if (y >= top && y < top + height)
+            return i;
+        top += height;
+    }
+    return -1;
+}
+
+static const struct cs_view_list list = {count, cursor_of, each, row_at};
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Over the lines that the filter lets through. Reaching the newest line follows again. */
-static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+/* Reaching the newest line follows again. */
+static void move(struct cs_screen *screen, const struct cs_store *store, int steps)
 {
-    const struct cs_store_lines *logs = &store->logs;
-    int64_t oldest = logs->total - logs->n;
-    int64_t at = screen->at.is_log_still ? screen->at.log_bottom : logs->total - 1;
-    int step = rows > 0 ? 1 : -1;
-    for (int left = rows * step; left > 0;) {
-        int64_t next = at + step;
-        while (next >= oldest && next < logs->total &&
-               !is_shown(screen, cs_store_line(logs, (int)(next - oldest))))
-            next += step;
-        if (next >= logs->total) {
-            screen->at.is_log_still = false;
-            return;
-        }
-        if (next < oldest)
-            break;
-        at = next;
-        left--;
-    }
-    screen->at.is_log_still = true;
-    screen->at.log_bottom = at;
+    int rows[CS_STORE_LOGS];
+    const int n = cs_log_rows(store, screen, rows);
+    if (n == 0)
+        return;
+    const int64_t to = (int64_t)cs_log_cursor(store, screen, rows, n) + steps;
+    const bool is_end = to >= n - 1 && steps > 0;
+    const int row = to < 0 ? 0 : to >= n ? n - 1 : (int)to;
+    screen->at.log_line = is_end ? 0 : cs_store_line(&store->logs, rows[row])->number;
 }
 
 static unsigned next_level(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -114,30 +233,72 @@ static unsigned next_level(struct cs_screen *screen, const struct cs_store *stor
     return CS_DO_DRAW;
 }
 
-static unsigned next_rank(struct cs_screen *screen, const struct cs_store *store, int argument)
+/* The next of the sources that have said something; after the last one all. */
+static unsigned next_source(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
+    int next = INT32_MAX;
     (void)argument;
-    if (screen->log_rank == CS_RANK_ALL)
-        screen->log_rank = -2;
-    else
-        screen->log_rank =
-            screen->log_rank + 1 < store->n_ranks ? screen->log_rank + 1 : CS_RANK_ALL;
+    for (int i = 0; i < store->logs.n; i++) {
+        const int rank = cs_store_line(&store->logs, i)->rank;
+        next = rank > screen->log_rank && rank < next ? rank : next;
+    }
+    screen->log_rank = next == INT32_MAX ? CS_RANK_ALL : next;
     return CS_DO_DRAW;
 }
 
 static unsigned follow(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
+    const bool is_still = screen->at.log_line != 0;
     (void)argument;
-    screen->at.is_log_still = !screen->at.is_log_still;
-    screen->at.log_bottom = store->logs.total - 1;
+    if (is_still)
+        screen->at.log_line = 0;
+    else if (store->logs.n > 0)
+        screen->at.log_line = cs_store_line(&store->logs, store->logs.n - 1)->number;
     return CS_DO_DRAW;
+}
+
+static unsigned wrap(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    screen->log_wraps = !screen->log_wraps;
+    return CS_DO_DRAW;
+}
+
+static unsigned show_whole(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)argument;
+    screen->at.is_log_whole = !screen->at.is_log_whole;
+    if (screen->at.is_log_whole && screen->at.log_line == 0)
+        move(screen, store, 0);
+    return CS_DO_DRAW;
+}
+
+static unsigned filter(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    cs_screen_ask(screen, CS_PROMPT_FILTER, screen->filter[CS_VIEW_LOGS]);
+    return CS_DO_DRAW;
+}
+
+static unsigned page(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)screen;
+    (void)store;
+    (void)argument;
+    return CS_DO_PAGE;
 }
 
 /* clang-format off */
 static const struct cs_key_row keys[] = {
-    {"v", "v", "level",  2, NULL, "least level that is shown",          next_level, 0},
-    {"r", "r", "rank",   3, NULL, "one rank after the other, then all", next_rank,  0},
-    {"F", "F", "follow", 2, NULL, "follow the newest line",             follow,     0},
+    {"v",     "v",     "level",  2, NULL, "least level that is shown",            next_level,  0},
+    {"r",     "r",     "source", 3, NULL, "one source after the other, then all", next_source, 0},
+    {"f",     "f",     "filter", 2, NULL, "only lines with a text",               filter,      0},
+    {"F",     "F",     "follow", 2, NULL, "follow the newest line, or stand still", follow,    0},
+    {"w",     "w",     "wrap",   4, NULL, "long lines over several rows",         wrap,        0},
+    {"Enter", "Enter", "whole",  4, NULL, "the line under the cursor, whole",     show_whole,  0},
+    {"|",     "|",     "pager",  5, NULL, "these lines in $PAGER",                page,        0},
     {.keys = NULL},
 };
 
@@ -147,9 +308,12 @@ const struct cs_view_ops cs_view_logs = {
     .title = "Logs",
     .short_title = "Logs",
     .key = "7",
-    .help = "What the processes of the job said, merged by time.",
+    .help =
+        "What the processes of the job said, merged by time: a line every ten steps, evaluations,\n"
+        "checkpoints, states, and what went wrong.",
     .beside = {CS_VIEW_PIPELINE, CS_VIEW_JOBS},
     .keys = keys,
     .draw = draw,
     .move = move,
+    .list = &list,
 };

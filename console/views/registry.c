@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "console/views/view.h"
+#include "core/base/str.h"
 
 static const struct {
     const char *name;
@@ -45,4 +46,36 @@ const struct cs_store_job *cs_screen_job(const struct cs_store *store,
 {
     const struct cs_view_ops *view = cs_view_ops(screen->view);
     return view->job ? view->job(store, screen) : cs_store_selected(store);
+}
+
+struct picked {
+    int row; /* -1: all */
+    struct cs_buf *out;
+};
+
+static bool pick(void *user, int row, const char *text)
+{
+    const struct picked *p = user;
+    if (p->row == row)
+        cs_buf_adds(p->out, text);
+    if (p->row < 0) {
+        cs_str_escape(p->out, text, strlen(text), false);
+        cs_buf_addc(p->out, '\n');
+    }
+    return p->row != row;
+}
+
+void cs_view_row_text(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_buf *out)
+{
+    const struct cs_view_list *list = cs_view_ops(screen->view)->list;
+    list->each(store, screen, pick,
+               &(struct picked){.row = list->cursor(store, screen), .out = out});
+}
+
+void cs_view_rows_text(const struct cs_store *store, const struct cs_screen *screen,
+                       struct cs_buf *out)
+{
+    const struct cs_view_list *list = cs_view_ops(screen->view)->list;
+    list->each(store, screen, pick, &(struct picked){.row = -1, .out = out});
 }

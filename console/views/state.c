@@ -42,6 +42,12 @@ void cs_screen_show(struct cs_screen *screen, enum cs_view view)
     screen->has_help = false;
 }
 
+void cs_screen_ask(struct cs_screen *screen, enum cs_prompt prompt, const char *text)
+{
+    screen->prompt = prompt;
+    cs_edit_set(&screen->edit, text);
+}
+
 void cs_screen_zoom(struct cs_screen *screen, int direction)
 {
     screen->zoom =

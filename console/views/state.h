@@ -6,8 +6,10 @@
 #include "console/draw/glyph.h"
 #include "console/draw/theme.h"
 #include "console/store/store.h"
+#include "console/views/edit.h"
 #include "console/views/job_orders.h"
 #include "console/views/metrics_state.h"
+#include "console/views/needle.h"
 #include "console/views/registry.h"
 #include "console/whatif/previews.h"
 
@@ -39,21 +41,23 @@ enum cs_gpu_sort {
 enum cs_prompt {
     CS_PROMPT_NONE,
     CS_PROMPT_CONFIRM, /* y */
-    CS_PROMPT_TYPE     /* the number of the job */
+    CS_PROMPT_TYPE,    /* the number of the job */
+    CS_PROMPT_FIND,    /* lines that are typed: edit */
+    CS_PROMPT_FILTER
 };
 
 enum { CS_RANK_ALL = -100, CS_ZOOM_MAX = 64, CS_BATCH_DEFAULT_RANKS = 4 };
 
 /* Where the reader stands in the selected job: all zero, at the beginning, when another is opened. */
 struct cs_screen_place {
-    int model_top;      /* Model: first row shown */
-    int tokens_top;     /* Tokens: first rank shown */
-    int stage_top;      /* Pipeline: first stage shown */
-    bool is_held;       /* Pipeline: the timeline stands still */
-    int plan_top;       /* Plan: first row of the part */
-    int plan_cursor;    /* Plan: row of What-if, rule of Balance */
-    bool is_log_still;  /* Logs: not following */
-    int64_t log_bottom; /* then: number of the lowest line, counted from 0 since the selection */
+    int model_top;     /* Model: first row shown */
+    int tokens_top;    /* Tokens: first rank shown */
+    int stage_top;     /* Pipeline: first stage shown */
+    bool is_held;      /* Pipeline: the timeline stands still */
+    int plan_top;      /* Plan: first row of the part */
+    int plan_cursor;   /* Plan: row of What-if, rule of Balance */
+    int64_t log_line;  /* Logs: number of the line under the cursor; 0: follows the newest */
+    bool is_log_whole; /* Logs: it stands whole below the others */
 };
 
 /* One view is shown (others may stand beside it); at most one prompt is open, about `order`. Made by
@@ -93,11 +97,16 @@ struct cs_screen {
 
     enum cs_log_level log_level;
     int log_rank; /* CS_RANK_ALL or a rank as in the store */
+    bool log_wraps;
+
+    char find[CS_NEEDLE_CAP];                  /* what n and N look for */
+    char filter[CS_VIEW_COUNT][CS_NEEDLE_CAP]; /* rows of a list without it are not shown */
 
     enum cs_prompt prompt;
     const struct cs_job_order *order; /* that the prompt is about */
     int64_t order_job;
     char typed[24];
+    struct cs_edit edit;
     char message[256]; /* shown in place of the keys until the next key */
     enum cs_style message_style;
 };
@@ -114,6 +123,8 @@ int cs_screen_clamp(int value, int low, int high);
 /* a line in place of the keys until the next key */
 void cs_screen_say(struct cs_screen *screen, enum cs_style style, const char *text);
 void cs_screen_show(struct cs_screen *screen, enum cs_view view);
+/* a line that is typed in place of the keys: find, filter */
+void cs_screen_ask(struct cs_screen *screen, enum cs_prompt prompt, const char *text);
 void cs_screen_zoom(struct cs_screen *screen, int direction);   /* of the timeline: twice or half */
 void cs_screen_scroll(struct cs_screen *screen, int direction); /* by a quarter of what is shown */
 

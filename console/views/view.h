@@ -17,7 +17,9 @@ enum {
     CS_DO_ORDER = 8,  /* send screen->order about screen->order_job */
     CS_DO_REPAINT = 16,
     CS_DO_SUSPEND = 32,
-    CS_DO_BESIDE = 64 /* cs_store_set_beside(screen->metrics.beside) and ask for them */
+    CS_DO_BESIDE = 64, /* cs_store_set_beside(screen->metrics.beside) and ask for them */
+    CS_DO_COPY = 128, /* the row under the cursor to the clipboard */
+    CS_DO_PAGE = 256 /* all rows of the list to the pager */
 };
 
 /* Changes the screen, never the store; returns CS_DO_*. */
@@ -34,6 +36,19 @@ struct cs_key_row {
     int argument;
 };
 
+/* A list with a cursor: what searching, filtering, copying, the mouse and plain output need of it. Rows
+ * are those that the view's filter lets through, in the order they are shown. */
+struct cs_view_list {
+    int (*count)(const struct cs_store *store, const struct cs_screen *screen);
+    int (*cursor)(const struct cs_store *store, const struct cs_screen *screen);
+    /* every row as text, whole, in their order until `take` returns false */
+    void (*each)(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user);
+    /* the row that draw puts at line y of the area, -1 none */
+    int (*row_at)(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
+                  int y);
+};
+
 /* A row of the table of views. draw and the texts are required, NULL stands for nothing to do. */
 struct cs_view_ops {
     const char *title, *short_title;
@@ -47,6 +62,7 @@ struct cs_view_ops {
     void (*move)(struct cs_screen *screen, const struct cs_store *store, int rows);
     /* Esc: one step back inside the view; false: there is none, and the jobs are shown */
     bool (*back)(struct cs_screen *screen);
+    const struct cs_view_list *list; /* NULL: none */
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
@@ -59,6 +75,12 @@ CS_VIEW_TABLE(X)
 #undef X
 
 const struct cs_view_ops *cs_view_ops(enum cs_view view);
+/* the row under the cursor of the view that is shown, of a list that has rows */
+void cs_view_row_text(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_buf *out);
+/* all its rows, a line each, made harmless */
+void cs_view_rows_text(const struct cs_store *store, const struct cs_screen *screen,
+                       struct cs_buf *out);
 const char *cs_view_name(enum cs_view view); /* "jobs" */
 bool cs_view_find(const char *name, enum cs_view *view);
 

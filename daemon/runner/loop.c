@@ -271,6 +271,7 @@ static enum cs_status open_log(struct cs_runner *r, int *log_fd, struct cs_err *
         return cs_fail_errno(err, "cannot open %s", path);
     r->log = cs_log_new("cornstarch-runner");
     CS_TRY(cs_log_to_fd(r->log, *log_fd, CS_LOG_TEXT, CS_INFO));
+    CS_TRY(cs_log_to_fn(r->log, cs_run_on_log, r, CS_LOG_TEXT, CS_INFO));
     return r->options->is_foreground ? cs_log_to_fd(r->log, 2, CS_LOG_TEXT, CS_INFO) : CS_OK;
 }
 

@@ -17,6 +17,7 @@ struct cs_call {
 enum cs_status cs_call_job(const struct cs_call *call, struct cs_job **job,
                            struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_request_log(struct cs_call *call, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_request_logs(struct cs_call *call, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_request_jobs(struct cs_call *call, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_request_label(struct cs_call *call, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_request_remove(struct cs_call *call, struct cs_err *err) CS_NODISCARD;

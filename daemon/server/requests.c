@@ -32,7 +32,7 @@ static enum cs_status do_ping(struct cs_call *c, struct cs_err *err)
 static void note_warnings(struct cs_job *job, const json_t *warnings)
 {
     for (size_t i = 0; job && i < json_array_size(warnings); i++)
-        cs_job_note(job, "warning", json_string_value(json_array_get(warnings, i)));
+        cs_job_note(job, "warn", json_string_value(json_array_get(warnings, i)));
 }
 
 static enum cs_status do_submit(struct cs_call *c, struct cs_err *err)
@@ -244,6 +244,7 @@ static const struct {
     {CS_MSG_JOB_METRICS,    do_metrics       },
     {CS_MSG_JOB_EVENTS,     do_events        },
     {CS_MSG_JOB_LOG,        cs_request_log   },
+    {CS_MSG_JOB_LOGS,       cs_request_logs  },
     {CS_MSG_SUB_OPEN,       do_sub_open      },
     {CS_MSG_SUB_CLOSE,      do_sub_close     },
     {CS_MSG_NODE_SHOW,      cs_request_node  },

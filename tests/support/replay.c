@@ -253,6 +253,18 @@ static void write_logs(const struct cs_test_replay *t, const char *dir)
         snprintf(name, sizeof name, "logs/%d.log", r);
         tmpdir_write(tmpdir_path(dir, name), text, (size_t)n);
     }
+    static const char runner[] =
+        "2026-07-25T17:20:00.000Z info state state=RUN step=-1 reason=\"\"\n"
+        "2026-07-25T17:20:00.000Z warn note text=\"a sample was skipped: picture 17 is no PNG\"\n"
+        "2026-07-25T17:20:01.000Z info step step=39 loss=1.0204 grad_norm=1.25 lr=0.002 "
+        "step_ms=321.5 tokens_per_s=299\n"
+        "2026-07-25T17:20:04.000Z info eval step=39 loss=1.1 exact_match=0.5312 samples=64\n"
+        "2026-07-25T17:20:04.500Z info note text=\"checkpoint of step 39: 6 files, 20088 bytes\"\n";
+    tmpdir_write(tmpdir_path(dir, "logs/runner.log"), runner, sizeof runner - 1);
+    static const char notes[] =
+        "{\"type\":\"runner.note\",\"level\":\"warn\",\"text\":\"eval.every_steps is above steps: "
+        "the job is evaluated at its end only\",\"wall_ns\":1785000000000000000}\n";
+    tmpdir_write(tmpdir_path(dir, "notes"), notes, sizeof notes - 1);
 }
 
 const char *cs_test_replay_write(const struct cs_test_replay *t, const char *dir)

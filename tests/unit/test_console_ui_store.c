@@ -425,68 +425,12 @@ static void lists_keep_the_newest_and_count_all(void **state)
         assert_true(f->store->jobs[i - 1].id > f->store->jobs[i].id);
 }
 
-static void long_lines_are_cut_between_characters(void **state)
-{
-    struct fixture *f = *state;
-    char line[3 * CS_STORE_LINE + 1];
-    for (int i = 0; i < CS_STORE_LINE; i++)
-        memcpy(line + 3 * i, "本", 3);
-    line[3 * CS_STORE_LINE] = '\0';
-    cs_store_add_line(&f->store->logs, 0, CS_INFO, 0, line);
-    const char *kept = cs_store_line(&f->store->logs, 0)->text;
-    assert_int_equal(strlen(kept) % 3, 0);
-    assert_true(strlen(kept) > CS_STORE_LINE - 8);
-}
-
-static void logs_of_several_files_are_merged_by_time(void **state)
-{
-    struct fixture *f = *state;
-    static const char *const lines[] = {
-        "2026-11-27T23:04:23.100Z info a",  "2026-11-27T23:04:23.300Z warn c",
-        "no time: stays behind c",          "2026-11-27T23:04:23.200Z error b",
-        "2026-11-27T23:04:23.400Z debug d", "9999-99-99T99:99:99.999Z info no date",
-    };
-
-    static const struct {
-        enum cs_log_level level;
-        const char *text;
-    } expected[] = {
-        {CS_INFO,  "a"                                    },
-        {CS_ERROR, "b"                                    },
-        {CS_WARN,  "c"                                    },
-        {CS_INFO,  "no time: stays behind c"              },
-        {CS_DEBUG, "d"                                    },
-        {CS_INFO,  "9999-99-99T99:99:99.999Z info no date"},
-    };
-
-    for (size_t i = 0; i < CS_ARRAY_LEN(lines); i++)
-        cs_store_add_log(&f->store->logs, 0, lines[i]);
-    for (size_t i = 0; i < CS_ARRAY_LEN(expected); i++) {
-        assert_string_equal(cs_store_line(&f->store->logs, (int)i)->text, expected[i].text);
-        assert_int_equal(cs_store_line(&f->store->logs, (int)i)->level, expected[i].level);
-    }
-}
-
-static void a_full_list_drops_what_is_older_than_all(void **state)
-{
-    struct fixture *f = *state;
-    for (int i = 1; i <= CS_STORE_LOGS; i++)
-        cs_store_add_line(&f->store->logs, 0, CS_INFO, 1000 + i, "x");
-    cs_store_add_line(&f->store->logs, 0, CS_INFO, 500, "too old");
-    cs_store_add_line(&f->store->logs, 0, CS_INFO, 1002, "second");
-    assert_int_equal(f->store->logs.n, CS_STORE_LOGS);
-    assert_int_equal(cs_store_line(&f->store->logs, 0)->wall_ns, 1002);
-    assert_string_equal(cs_store_line(&f->store->logs, 1)->text, "second");
-    for (int i = 1; i < CS_STORE_LOGS; i++)
-        assert_true(cs_store_line(&f->store->logs, i - 1)->wall_ns <=
-                    cs_store_line(&f->store->logs, i)->wall_ns);
-}
-
 static void gaps_are_told(void **state)
 {
     struct fixture *f = *state;
     feed(f->store, json_pack("{s:s,s:i,s:i}", "type", "gap", "sub", 1, "count", 12));
     assert_int_equal(f->store->n_gaps, 12);
+    assert_true(f->store->wants_past);
     assert_non_null(strstr(cs_store_line(&f->store->logs, 0)->text, "12 messages were dropped"));
 }
 
@@ -585,9 +529,6 @@ int main(void)
         T(a_damaged_plan_is_told_not_drawn),
         T(a_plan_with_other_stages_leaves_no_old_timeline),
         T(lists_keep_the_newest_and_count_all),
-        T(long_lines_are_cut_between_characters),
-        T(logs_of_several_files_are_merged_by_time),
-        T(a_full_list_drops_what_is_older_than_all),
         T(gaps_are_told),
         T(no_message_of_the_schema_upsets_the_store),
         T(a_trace_replays_to_the_simulators_figures),

@@ -120,7 +120,8 @@ static void count_line(void *user, const char *line, size_t n)
 {
     int *count = user;
     (*count)++;
-    assert_true(n <= CS_LOG_LINE_MAX && line);
+    assert_true(n <= CS_LOG_LINE_MAX + 25 && memcmp(line, "2", 1) == 0 &&
+                line[24] == ' '); /* with its stamp */
 }
 
 static void logs_are_split_stamped_and_rotated(void **state)

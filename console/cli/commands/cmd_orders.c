@@ -133,7 +133,7 @@ static enum cs_status stop_job(struct cs_cmd *cmd, struct cs_err *err)
 #define ALIASES_stop       "kill cancel"
 #define ALIASES_checkpoint "save"
 
-#define X(id, letter, message, least_role, question, text)                                         \
+#define X(id, letter, message, command, least_role, question, text)                                \
     const struct cs_command cs_command_##id = {                                                    \
         .name = #id,                                                                               \
         .key = letter,                                                                             \

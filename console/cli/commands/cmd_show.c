@@ -65,7 +65,7 @@ static void put_job(struct cs_buf *out, const json_t *job)
     put_tags(out, cs_msg_arr(job, "tags"));
     put_text(out, "note", cs_msg_str(job, "note", ""));
     put_alarms(out, cs_msg_arr(job, "alarms"));
-    cs_cmd_number(loss, job, "loss", 1, 4, "");
+    cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(job, "loss", (double)NAN));
     cs_cmd_number(exact, job, "exact_match", 1, 4, "");
     snprintf(text, sizeof text, "%lld of %lld   loss %s   exact match %s",
              (long long)cs_msg_int(job, "step", 0), (long long)cs_msg_int(job, "steps", 0), loss,

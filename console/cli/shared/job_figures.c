@@ -1,4 +1,5 @@
 /* Figures of a job object as text, "-" where unknown. */
+#include <math.h>
 #include <stdio.h>
 
 #include "console/cli/command/cmd.h"
@@ -26,14 +27,19 @@ int cs_cmd_job_exit(const json_t *job)
 void cs_cmd_mean_bubble(char out[32], const json_t *job)
 {
     const json_t *list = cs_msg_arr(job, "bubble"), *item;
-    double sum = 0, value;
+    double sum = 0, value = cs_msg_num(job, "mean_bubble", (double)NAN);
     size_t i, n = json_array_size(list);
     for (i = 0; i < n; i++) {
+        double share;
         item = json_array_get(list, i);
-        sum += cs_json_to_num(item, &value) ? value : 0;
+        sum += cs_json_to_num(item, &share) ? share : 0;
     }
-    if (n)
-        snprintf(out, 32, "%.1f%%", 100 * sum / (double)n);
+    if (isfinite(value))
+        sum = value;
+    else if (n)
+        sum /= (double)n;
+    if (isfinite(value) || n)
+        snprintf(out, 32, "%.1f%%", 100 * sum);
     else
         snprintf(out, 32, "-");
 }

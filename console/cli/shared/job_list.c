@@ -1,7 +1,9 @@
 /* A table of jobs, newest first: what `jobs` prints, and the console where there is no terminal. */
+#include <math.h>
 #include <stdio.h>
 
 #include "console/cli/command/cmd.h"
+#include "console/draw/fmt.h"
 #include "core/base/clock.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
@@ -30,6 +32,7 @@ static void elapsed(char out[32], const json_t *job)
     snprintf(out, 32, "-");
     if (end <= start)
         end = cs_wall_ns();
+    end -= cs_msg_int(job, "stopped_ns", 0);
     if (start > 0 && end > start)
         cs_duration_print(out, 32, (uint64_t)(end - start));
 }
@@ -60,7 +63,7 @@ static void add_job(struct cs_table *table, const json_t *job)
     snprintf(id, sizeof id, "%lld", (long long)cs_msg_int(job, "id", 0));
     snprintf(step, sizeof step, "%lld/%lld", (long long)cs_msg_int(job, "step", 0),
              (long long)cs_msg_int(job, "steps", 0));
-    cs_cmd_number(loss, job, "loss", 1, 4, "");
+    cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(job, "loss", (double)NAN));
     cs_cmd_number(exact, job, "exact_match", 1, 3, "");
     cs_cmd_number(step_ms, job, "step_ns", 1e-6, 2, "");
     cs_cmd_mean_bubble(bubble, job);

@@ -81,6 +81,7 @@ static void end_line(struct cs_logfile *log)
     if (log->n_lost > 0)
         cs_buf_addf(&text, "%s (%llu lines are missing here: the disk was full)\n", stamp,
                     (unsigned long long)log->n_lost);
+    const size_t line_at = text.len;
     cs_buf_addf(&text, "%s %s\n", stamp, cs_buf_str(&log->last));
     if ((size_t)log->log.bytes + text.len > log->rotate_bytes && log->log.waiting.len == 0)
         rotate(log);
@@ -90,7 +91,7 @@ static void end_line(struct cs_logfile *log)
     else
         log->n_lost++;
     if (log->on_line)
-        log->on_line(log->user, cs_buf_str(&log->line), log->line.len);
+        log->on_line(log->user, text.data + line_at, text.len - line_at - 1);
     cs_buf_reset(&log->line);
     cs_buf_free(&text);
 }

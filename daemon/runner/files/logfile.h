@@ -11,7 +11,7 @@
 enum { CS_LOG_LINE_MAX = 8000, CS_LOG_FILES = 3 };
 
 struct cs_logfile;
-typedef void cs_logfile_line(void *user, const char *line, size_t n); /* without the stamp */
+typedef void cs_logfile_line(void *user, const char *line, size_t n); /* as it is in the file */
 
 enum cs_status cs_logfile_open(const char *path, size_t rotate_bytes, cs_logfile_line *on_line,
                                void *user, struct cs_logfile **out,

@@ -5,18 +5,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/wire/wire.h"
 #include "runner/state/records.h"
 
 enum { LOG_ROTATE_BYTES = 4 * 1024 * 1024 };
 
 static void on_log_line(void *user, const char *line, size_t n)
 {
-    struct cs_child *child = user;
-    json_t *msg = cs_msg_new("runner.log");
-    cs_msg_set_int(msg, "rank", child->rank);
-    cs_msg_set(msg, "line", cs_json_bytes(line, n));
-    cs_run_emit(child->runner, msg, false);
+    const struct cs_child *child = user;
+    cs_run_emit_log(child->runner, child->rank, line, n);
 }
 
 /* Everything the pipe holds now. */

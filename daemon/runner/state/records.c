@@ -79,6 +79,29 @@ void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept)
     json_decref(msg);
 }
 
+/* The file has the line whole; a message holds this much of it. */
+enum { MOST_LINE = 8191 };
+
+void cs_run_emit_log(struct cs_runner *r, int32_t rank, const char *line, size_t n)
+{
+    json_t *msg = cs_msg_new("runner.log");
+    cs_msg_set_int(msg, "rank", rank);
+    cs_msg_set(msg, "line", cs_json_bytes(line, n < MOST_LINE ? n : MOST_LINE));
+    cs_run_emit(r, msg, false);
+}
+
+/* What is said while a line is sent, of a connection that does not take it, stays in the file. */
+void cs_run_on_log(void *runner, enum cs_log_level level, const char *line, size_t n)
+{
+    struct cs_runner *r = runner;
+    (void)level;
+    if (r->is_log_sent || n == 0)
+        return;
+    r->is_log_sent = true;
+    cs_run_emit_log(r, -2, line, n - 1);
+    r->is_log_sent = false;
+}
+
 static json_t *note_msg(struct cs_runner *r, enum cs_log_level level, const char *text)
 {
     json_t *msg = cs_msg_new("runner.note");

@@ -7,6 +7,10 @@
 void cs_run_emit(struct cs_runner *r, json_t *msg, bool is_kept); /* takes msg; kept: journal too */
 void cs_run_note(struct cs_runner *r, enum cs_log_level level, const char *fmt, ...)
     CS_PRINTF(3, 4);
+/* A line of a log, as it stands in the file, to who is connected. */
+void cs_run_emit_log(struct cs_runner *r, int32_t rank, const char *line, size_t n);
+/* the runner's own: a sink of its log */
+void cs_run_on_log(void *runner, enum cs_log_level level, const char *line, size_t n);
 /* Alarms are what the owner of a job should know although it goes on: one function raises them, whoever
  * notices; they are kept with the job and shown by everything that shows a job.
  *

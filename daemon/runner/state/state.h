@@ -164,6 +164,7 @@ struct cs_runner {
     uint64_t dir_dev, dir_ino; /* of the job's directory */
     char lost_files[300];      /* what of it was taken away meanwhile, "" nothing */
     struct cs_alarm alarm[CS_ALERT_COUNT];
+    bool is_log_sent;     /* a line of the log is on its way to who is connected */
     bool is_state_behind; /* state.json lacks an alarm */
     double exact_match;   /* of the last evaluation, NaN none */
     bool is_stop_asked, is_stop_now, is_failing, is_finishing, is_over;

@@ -14,6 +14,7 @@
 #include "runner/steps/parts.h"
 #include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
+#include "runner/steps/step_log.h"
 #include "runner/steps/watch.h"
 
 static const int64_t spans_every_ns = 250000000;
@@ -242,6 +243,7 @@ static enum cs_status train_done(struct cs_runner *r, const struct cs_step_repor
     r->samples += report->samples;
     r->skipped += report->is_skipped;
     emit_train(r, report, step_ns, &spans);
+    cs_step_log_train(r, report, step_ns);
     emit_spans(r, report, &spans);
     if (report->is_norm_unequal)
         cs_run_alarm(r, CS_ALERT_COPIES_DIFFER, CS_ERROR, report->step,
@@ -293,6 +295,8 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
         cs_msg_set_num(msg, "exact_match", r->exact_match);
     cs_live_board_add(r, msg);
     cs_run_emit(r, msg, true);
+    if (is_counted)
+        cs_step_log_eval(r, report->step, eval);
     check_eval(r, eval, report->step);
     r->evaluated_step = report->step;
 }

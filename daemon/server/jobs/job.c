@@ -133,6 +133,7 @@ json_t *cs_job_object(struct cs_job *job)
     set_positive(o, "submitted_ns", row->submitted_ns);
     set_positive(o, "started_ns", row->started_ns);
     set_positive(o, "ended_ns", row->ended_ns);
+    set_positive(o, "stopped_ns", row->stopped_ns);
     if (row->reason[0] || job->waits[0])
         cs_msg_set_str(o, "reason", row->reason[0] ? row->reason : job->waits);
     set_positive(o, "place", job->place);
@@ -153,6 +154,8 @@ json_t *cs_job_object(struct cs_job *job)
     set_positive(o, "step_ns", row->step_ns);
     if (!isnan(row->exact_match))
         cs_msg_set_num(o, "exact_match", row->exact_match);
+    if (!isnan(row->bubble))
+        cs_msg_set_num(o, "mean_bubble", row->bubble);
     if (row->energy_steps > 0) {
         cs_msg_set_int(o, "energy_mj", row->energy_mj);
         cs_msg_set_int(o, "step_energy_mj", row->energy_mj / row->energy_steps);
@@ -193,6 +196,17 @@ void cs_job_save(struct cs_job *job)
         cs_job_cannot_write(job, "job.save", &err);
 }
 
+/* the first, or another after a pause: what was between does not count as running */
+static void take_start(struct cs_job_row *row)
+{
+    const int64_t now_ns = cs_wall_ns();
+    if (row->started_ns == 0)
+        row->started_ns = now_ns;
+    else if (row->ended_ns > 0 && now_ns > row->ended_ns)
+        row->stopped_ns += now_ns - row->ended_ns;
+    row->ended_ns = 0;
+}
+
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
 {
     const struct cs_job_state_row *state = cs_job_state_row(to->state);
@@ -201,17 +215,20 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
     snprintf(job->row.state, sizeof(job->row.state), "%s", state->name);
     snprintf(job->row.reason, sizeof(job->row.reason), "%s", to->reason ? to->reason : "");
     job->row.exit_code = to->is_plan_invalid ? cs_status_exit(CS_PLAN) : state->exit_code;
-    if (!job->row.started_ns && cs_job_is_live(job))
-        job->row.started_ns = cs_wall_ns();
+    if (cs_job_is_live(job))
+        take_start(&job->row);
     if (cs_job_is_over(job) && !was_over)
         job->row.ended_ns = cs_wall_ns();
     cs_job_save(job);
     if (is_change) {
         char text[1100];
+        const char *level = state->mood == CS_MOOD_BAD ? "error" : "info";
         snprintf(text, sizeof(text), "%s%s%s", state->name, job->row.reason[0] ? ": " : "",
                  job->row.reason);
         if (!to->is_in_journal)
-            cs_job_note(job, state->mood == CS_MOOD_BAD ? "error" : "info", text);
+            cs_job_note(job, level, text);
+        else
+            cs_job_tell_note(job, to->wall_ns ? to->wall_ns : cs_wall_ns(), level, text);
         cs_log(job->server->log, CS_INFO, "job.state", CS_KV("job", job->row.id),
                CS_KV("state", state->name), CS_KV("reason", (const char *)job->row.reason));
     }

@@ -57,12 +57,15 @@ struct cs_job_change {
     const char *reason;   /* NULL: none */
     bool is_plan_invalid; /* FAILED for its plan, which has an exit code of its own */
     bool is_in_journal;   /* the runner has written it there: the note is imported from it */
+    int64_t wall_ns;      /* when, by the runner; 0: now */
 };
 
 /* saves, notes, publishes, answers waiters */
 void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to);
 void cs_job_save(struct cs_job *job); /* the record in its directory, and the database */
 void cs_job_note(struct cs_job *job, const char *level, const char *text); /* likewise */
+/* a note that the runner has kept, to who watches */
+void cs_job_tell_note(struct cs_job *job, int64_t wall_ns, const char *level, const char *text);
 void cs_job_notes_retry(struct cs_job *job); /* what could not be written before */
 /* tells the log, and who asks about the daemon; called where writing begins to fail */
 void cs_job_cannot_write(const struct cs_job *job, const char *what, const struct cs_err *why);

@@ -16,7 +16,7 @@
 
 enum { CHUNK_BYTES = 1 << 20 };
 
-static double mean_bubble(const json_t *row)
+double cs_journal_bubble(const json_t *row)
 {
     const json_t *bubble = cs_msg_arr(row, "bubble");
     double sum = 0, v;
@@ -38,7 +38,7 @@ static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err
         .grad_norm = cs_msg_num(m, "grad_norm", (double)NAN),
         .lr = cs_msg_num(m, "lr", (double)NAN),
         .step_ms = (double)cs_msg_int(m, "step_ns", 0) / 1e6,
-        .bubble = mean_bubble(m),
+        .bubble = cs_journal_bubble(m),
         .exact_match = (double)NAN,
         .tokens = cs_msg_int(m, "tokens", 0),
         .trained_tokens = cs_msg_int(m, "trained_tokens", 0),
@@ -62,6 +62,7 @@ static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err
         job->row.step = row.step + 1;
         job->row.loss = row.loss;
         job->row.step_ns = cs_msg_int(m, "step_ns", job->row.step_ns);
+        job->row.bubble = row.bubble;
         if (row.energy_mj >= 0 && row.tokens > 0) {
             job->row.energy_mj += row.energy_mj;
             job->row.energy_steps++;

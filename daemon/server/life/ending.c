@@ -126,7 +126,8 @@ void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
                                              .reason = cs_msg_str(message, "reason", NULL),
                                              .is_plan_invalid = cs_msg_int(message, "exit", 0) ==
                                                                 cs_status_exit(CS_PLAN),
-                                             .is_in_journal = true});
+                                             .is_in_journal = true,
+                                             .wall_ns = cs_msg_int(message, "wall_ns", 0)});
     if (row->state == CS_STATE_PAUSED && job->is_stop_asked)
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
                                                       .reason = "stopped on request"});

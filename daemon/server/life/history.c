@@ -143,7 +143,7 @@ static enum cs_status take_in(struct cs_server *server, int64_t id, struct cs_er
     struct cs_job *job = cs_job_add(server, &row);
     CS_TRY(cs_journal_import_notes(job, err));
     CS_TRY(cs_journal_import(job, err));
-    cs_job_note(job, "warning", "taken in from its directory: the history did not know it");
+    cs_job_note(job, "warn", "taken in from its directory: the history did not know it");
     cs_job_save(job);
     return CS_OK;
 }

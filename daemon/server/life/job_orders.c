@@ -38,7 +38,6 @@ enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *h
     CS_TRY(cs_job_can_resume(job, err));
     CS_TRY(cs_job_spec_change(job, how, err));
     CS_TRY(cs_job_spec_begin(job, how->is_from_start, err));
-    job->row.ended_ns = 0;
     cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_QUEUED});
     cs_jobs_start_queued(job->server);
     return CS_OK;

@@ -20,7 +20,7 @@ static const char schema_sql[] =
     " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
     " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL,"
     " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER,"
-    " tags TEXT, note TEXT);"
+    " tags TEXT, note TEXT, stopped_ns INTEGER, bubble REAL);"
     "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
     "NULL,"
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
@@ -34,8 +34,8 @@ static const char schema_sql[] =
     "CREATE INDEX IF NOT EXISTS note_job ON note(job);";
 
 /* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
- * 4, which knew no memory and no parts of a step, 5, which knew no tags, and 6, which knew no
- * sequences */
+ * 4, which knew no memory and no parts of a step, 5, which knew no tags, 6, which knew no sequences,
+ * and 7, which knew neither pauses nor the bubble of a job */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -50,6 +50,8 @@ static const char *const upgrade_sql[] = {
     [5] = "BEGIN; ALTER TABLE job ADD COLUMN tags TEXT; ALTER TABLE job ADD COLUMN note TEXT;"
           "PRAGMA user_version = 6; COMMIT;",
     [6] = "BEGIN; ALTER TABLE step ADD COLUMN sequence TEXT; PRAGMA user_version = 7; COMMIT;",
+    [7] = "BEGIN; ALTER TABLE job ADD COLUMN stopped_ns INTEGER;"
+          "ALTER TABLE job ADD COLUMN bubble REAL; PRAGMA user_version = 8; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */

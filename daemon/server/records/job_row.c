@@ -33,6 +33,7 @@ const struct cs_row_field cs_row_fields[] = {
     INT(submitted_ns, false),
     INT(started_ns, false),
     INT(ended_ns, false),
+    INT(stopped_ns, false),
     INT(generation, false),
     INT(checkpoint_step, false),
     INT(predicted_step_ns, false),
@@ -49,14 +50,17 @@ const struct cs_row_field cs_row_fields[] = {
     TEXT(note, false),
     REAL(loss, true),
     REAL(exact_match, true),
+    REAL(bubble, true),
 };
 /* clang-format on */
 const int cs_n_row_fields = CS_ARRAY_LEN(cs_row_fields);
 
 void cs_row_init(struct cs_job_row *row)
 {
-    *row =
-        (struct cs_job_row){.loss = (double)NAN, .exact_match = (double)NAN, .checkpoint_step = -1};
+    *row = (struct cs_job_row){.loss = (double)NAN,
+                               .exact_match = (double)NAN,
+                               .bubble = (double)NAN,
+                               .checkpoint_step = -1};
 }
 
 char *cs_row_text(struct cs_job_row *row, const struct cs_row_field *field)

@@ -12,7 +12,9 @@ struct cs_job_row {
     char name[256], state[16], owner[64], spec_hash[65], plan_hash[65], reason[1024], dir[4096];
     int64_t step, steps, submitted_ns, started_ns, ended_ns, generation, checkpoint_step;
     int64_t predicted_step_ns, step_ns, exit_code, ranks, journal_offset;
-    double loss, exact_match; /* NAN: unknown */
+    int64_t
+        stopped_ns; /* between its first start and ended_ns, or now: when no runner worked on it */
+    double loss, exact_match, bubble; /* NAN: unknown; bubble: of the last step, mean over ranks */
     char device[8];           /* what its ranks are: "cpu" or "cuda" */
     char gpus[256];           /* numbers of the GPUs it holds or held last, "2,3" */
     char tags[512];           /* words of its owner, in order, a comma between two; "": none */
