@@ -154,7 +154,7 @@ int cs_cli_main(const struct cs_commands *all, int argc, char **argv)
         return code;
     if (at >= argc) {
         code = 0;
-        return cs_cli_screen(argc, argv, &code, &err) == CS_OK ? code : report(&err, is_json);
+        return cs_cli_screen(all, argc, argv, &code, &err) == CS_OK ? code : report(&err, is_json);
     }
     if (argc - at == 2 && strcmp(argv[at + 1], "--help") == 0 && show_group(all, argv[at]))
         return 0;

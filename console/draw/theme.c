@@ -39,11 +39,40 @@ static const struct {
 
 _Static_assert(CS_ARRAY_LEN(looks) == CS_STYLE_COUNT, "a look for every role");
 
+/* Cyan and yellow are hardly seen on white: blue and magenta carry their pairs there. */
+static struct cs_look on_bright(struct cs_look look)
+{
+    if (look.bg == OWN)
+        look.fg = look.fg == CYAN ? BLUE : look.fg == YELLOW ? MAGENTA : look.fg;
+    return look;
+}
+
+static const struct {
+    const char *name, *help;
+} schemes[CS_SCHEME_COUNT] = {
+    [CS_SCHEME_DEFAULT] = {"default", "blue and yellow, cyan and magenta: for a dark background"},
+    [CS_SCHEME_LIGHT] = {"light",   "blue and magenta: for a bright background"               },
+    [CS_SCHEME_MONO] = {"mono",    "bold, dim and reverse instead of colours"                },
+    [CS_SCHEME_NONE] = {"none",    "text alone"                                              },
+};
+
+const char *cs_theme_name(int scheme)
+{
+    return scheme >= 0 && scheme < CS_SCHEME_COUNT ? schemes[scheme].name : NULL;
+}
+
+const char *cs_theme_help(int scheme)
+{
+    return scheme >= 0 && scheme < CS_SCHEME_COUNT ? schemes[scheme].help : NULL;
+}
+
 struct cs_look cs_theme_look(enum cs_scheme scheme, enum cs_style style)
 {
     if (scheme == CS_SCHEME_NONE || style < 0 || style >= CS_STYLE_COUNT)
         return (struct cs_look){OWN, OWN, 0};
-    return scheme == CS_SCHEME_MONO ? looks[style].mono : looks[style].color;
+    if (scheme == CS_SCHEME_MONO)
+        return looks[style].mono;
+    return scheme == CS_SCHEME_LIGHT ? on_bright(looks[style].color) : looks[style].color;
 }
 
 enum cs_scheme cs_theme_choose(const char *color, const char *no_color, int terminal_colors)

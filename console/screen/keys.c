@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "console/screen/config.h"
 #include "core/base/str.h"
 
 /* Keys of every view, in the order of help and manual: before the view's own, after them, then one
@@ -27,7 +28,9 @@ static const struct cs_key_row lists[] = { /* of views that show one */
     {"/", "/", "find", 3, NULL, "find a text in the list",                         cs_act_find, 0},
     {"n", "n", "",     0, NULL, "the next row that has it",                        cs_act_next, 1},
     {"N", "N", "",     0, NULL, "the row before that has it",                      cs_act_next, -1},
+    {"f,&", "f &", "filter", 3, NULL, "only rows with a text, a regular expression too", cs_act_filter, 0},
     {"y", "y", "",     0, NULL, "copy the row to the clipboard of the terminal",   cs_act_copy, 0},
+    {"|", "|", "",     0, NULL, "these rows in $PAGER",                            cs_act_pager, 0},
 };
 static const struct cs_key_row others[] = {
     {"Tab,g t",       "Tab gt",   "view",   1, NULL, "next view",                     cs_act_cycle,   1},
@@ -35,6 +38,8 @@ static const struct cs_key_row others[] = {
     {"Esc,Backspace", "Esc",      "",       0, NULL, "back to the jobs",              cs_act_back,    0},
     {"C-l",           "C-l",      "",       0, NULL, "draw everything again",         cs_act_repaint, 0},
     {"C-z",           "C-z",      "",       0, NULL, "suspend the console",           cs_act_suspend, 0},
+    {":,C-p",         ": C-p",    "command", 1, NULL, "type what is to be done: views, orders, jobs, keys, commands", cs_act_command, 0},
+    {"!",             "!",        "",       0, NULL, "why a job failed, and what to try", cs_act_failure, 0},
     {"?,F1",          "?",        "keys",   0, NULL, "this list",                     cs_act_help,    0},
     {"q,C-c C-c",     "q",        "detach", 0, NULL, "leave the console; jobs go on", cs_act_quit,    0},
 };
@@ -267,12 +272,26 @@ static unsigned press(struct cs_screen *screen, const struct cs_store *store, in
     return 0;
 }
 
-unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, int key)
+static unsigned press_one(struct cs_screen *screen, const struct cs_store *store, int key)
 {
     screen->message[0] = '\0';
     if (screen->prompt != CS_PROMPT_NONE)
         return cs_prompt_key(screen, store, key) | CS_DO_DRAW;
     return press(screen, store, key) | CS_DO_DRAW;
+}
+
+/* Keys that a user has bound stand for others, which count as they always do. */
+unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, int key)
+{
+    const bool is_first = screen->prompt == CS_PROMPT_NONE && screen->n_pending == 0;
+    const struct cs_binding *own =
+        is_first ? cs_screen_config_find(screen->config, screen->view, key) : NULL;
+    unsigned todo = CS_DO_DRAW;
+    if (!own)
+        return press_one(screen, store, key);
+    for (int i = 0; i < own->n; i++)
+        todo |= press_one(screen, store, own->to[i]);
+    return todo;
 }
 
 /* A word of --keys: a name, or letters. Returns CS_DO_*. */

@@ -36,7 +36,12 @@ void cs_key_name(int key, char out[24]);
 /* Private to keys.c, keys_act.c and prompt.c. */
 cs_key_act cs_act_view, cs_act_cycle, cs_act_move, cs_act_page, cs_act_edge, cs_act_back,
     cs_act_help, cs_act_quit, cs_act_repaint, cs_act_suspend, cs_act_pause, cs_act_checkpoint,
-    cs_act_resume, cs_act_stop, cs_act_find, cs_act_next, cs_act_copy;
+    cs_act_resume, cs_act_stop, cs_act_failure, cs_act_find, cs_act_filter, cs_act_next,
+    cs_act_copy, cs_act_pager, cs_act_command, cs_act_mouse, cs_act_theme, cs_act_open,
+    cs_act_shell;
+/* asks first where the order wants it */
+unsigned cs_order_job(struct cs_screen *screen, const struct cs_store *store,
+                      const struct cs_job_order *what, int64_t job);
 unsigned cs_prompt_key(struct cs_screen *screen, const struct cs_store *store, int key);
 
 #endif

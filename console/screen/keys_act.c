@@ -4,6 +4,7 @@
 
 #include "console/screen/find.h"
 #include "console/screen/keys.h"
+#include "console/views/failure.h"
 #include "core/wire/job_state.h"
 
 enum { HALF_PAGE = 10, MOST_HELP = 200 /* rows of the list of keys */ };
@@ -26,7 +27,7 @@ static void move(struct cs_screen *screen, const struct cs_store *store, int row
     const struct cs_view_ops *view = cs_view_ops(screen->view);
     if (screen->has_help)
         screen->help_top = cs_screen_clamp(screen->help_top + rows, 0, MOST_HELP);
-    else if (view->move)
+    else if (view->move && !screen->failure)
         view->move(screen, store, rows);
 }
 
@@ -48,13 +49,23 @@ unsigned cs_act_edge(struct cs_screen *screen, const struct cs_store *store, int
     return CS_DO_DRAW;
 }
 
+/* What covers the view goes away: the list of keys, a failure, which then is told no more. */
+static bool close_cover(struct cs_screen *screen)
+{
+    const bool is_covered = screen->has_help || screen->failure != 0;
+    if (screen->failure > screen->dismissed && !screen->has_help)
+        screen->dismissed = screen->failure;
+    if (!screen->has_help)
+        screen->failure = 0;
+    screen->has_help = false;
+    return is_covered;
+}
+
 unsigned cs_act_back(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     (void)argument;
-    if (screen->has_help) {
-        screen->has_help = false;
+    if (close_cover(screen))
         return CS_DO_DRAW;
-    }
     const struct cs_view_ops *view = cs_view_ops(screen->view);
     if (view->back && view->back(screen))
         return CS_DO_DRAW;
@@ -70,15 +81,28 @@ unsigned cs_act_help(struct cs_screen *screen, const struct cs_store *store, int
     return CS_DO_DRAW;
 }
 
+/* It becomes the selected job: keys then are about it. */
+unsigned cs_act_failure(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    const struct cs_store_job *told = cs_failure_to_tell(store, screen);
+    const struct cs_store_job *job = cs_screen_job(store, screen);
+    (void)argument;
+    if (close_cover(screen))
+        return CS_DO_DRAW;
+    job = job && cs_failure_is(job) ? job : told;
+    if (!job) {
+        cs_screen_say(screen, CS_STYLE_DIM, "no job failed here");
+        return CS_DO_DRAW;
+    }
+    screen->failure = screen->cursor_job = job->id;
+    return job->id != store->job ? CS_DO_SELECT : CS_DO_DRAW;
+}
+
 unsigned cs_act_quit(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     (void)store;
     (void)argument;
-    if (screen->has_help) {
-        screen->has_help = false;
-        return CS_DO_DRAW;
-    }
-    return CS_DO_QUIT;
+    return close_cover(screen) ? CS_DO_DRAW : CS_DO_QUIT;
 }
 
 unsigned cs_act_repaint(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -106,10 +130,10 @@ static bool is_allowed(const char *state, const struct cs_job_order *what)
     return row == NULL || (row->orders & what->command) != 0;
 }
 
-static unsigned order(struct cs_screen *screen, const struct cs_store *store,
-                      const struct cs_job_order *what)
+unsigned cs_order_job(struct cs_screen *screen, const struct cs_store *store,
+                      const struct cs_job_order *what, int64_t id)
 {
-    const struct cs_store_job *job = cs_screen_job(store, screen);
+    const struct cs_store_job *job = cs_store_find(store, id);
     if (!job || store->is_replay) {
         cs_screen_say(screen, CS_STYLE_WARN,
                       job ? "nothing runs here: there is no job to order about"
@@ -129,6 +153,13 @@ static unsigned order(struct cs_screen *screen, const struct cs_store *store,
         return CS_DO_ORDER;
     screen->prompt = what->confirm == CS_CONFIRM_TYPE_ID ? CS_PROMPT_TYPE : CS_PROMPT_CONFIRM;
     return CS_DO_DRAW;
+}
+
+static unsigned order(struct cs_screen *screen, const struct cs_store *store,
+                      const struct cs_job_order *what)
+{
+    const struct cs_store_job *job = cs_screen_job(store, screen);
+    return cs_order_job(screen, store, what, job ? job->id : 0);
 }
 
 unsigned cs_act_pause(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -168,6 +199,22 @@ unsigned cs_act_find(struct cs_screen *screen, const struct cs_store *store, int
     else
         cs_find_first(screen, store); /* says that there is no list */
     return CS_DO_DRAW;
+}
+
+unsigned cs_act_filter(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    if (cs_view_ops(screen->view)->list)
+        cs_screen_ask(screen, CS_PROMPT_FILTER, screen->filter[screen->view]);
+    return CS_DO_DRAW;
+}
+
+unsigned cs_act_pager(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    return cs_view_ops(screen->view)->list ? CS_DO_PAGE : CS_DO_DRAW;
 }
 
 unsigned cs_act_next(struct cs_screen *screen, const struct cs_store *store, int argument)

@@ -4,6 +4,7 @@
 
 #include "console/screen/find.h"
 #include "console/screen/keys.h"
+#include "console/screen/palette.h"
 #include "core/base/str.h"
 
 static unsigned give_up(struct cs_screen *screen)
@@ -83,10 +84,9 @@ static unsigned type_filter(struct cs_screen *screen, const struct cs_store *sto
 unsigned cs_prompt_key(struct cs_screen *screen, const struct cs_store *store, int key)
 {
     static unsigned (*const kinds[])(struct cs_screen *, const struct cs_store *, int) = {
-        [CS_PROMPT_CONFIRM] = confirm,
-        [CS_PROMPT_TYPE] = type_number,
-        [CS_PROMPT_FIND] = type_find,
-        [CS_PROMPT_FILTER] = type_filter,
+        [CS_PROMPT_CONFIRM] = confirm,        [CS_PROMPT_TYPE] = type_number,
+        [CS_PROMPT_FIND] = type_find,         [CS_PROMPT_FILTER] = type_filter,
+        [CS_PROMPT_COMMAND] = cs_palette_key,
     };
 
     return kinds[screen->prompt](screen, store, key);
@@ -94,7 +94,7 @@ unsigned cs_prompt_key(struct cs_screen *screen, const struct cs_store *store, i
 
 bool cs_screen_paste(struct cs_screen *screen, const char *text, size_t n)
 {
-    const bool is_line = screen->prompt == CS_PROMPT_FIND || screen->prompt == CS_PROMPT_FILTER;
+    const bool is_line = screen->prompt >= CS_PROMPT_FIND;
     if (is_line)
         cs_edit_insert(&screen->edit, text, n);
     return is_line;

@@ -8,7 +8,9 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/screen/keys.h"
+#include "console/screen/palette.h"
 #include "console/screen/panes.h"
+#include "console/views/failure.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
@@ -82,12 +84,24 @@ static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool 
     }
 }
 
+static void draw_failed(const struct cs_store_job *job, const struct cs_screen *screen,
+                        struct cs_area area)
+{
+    char text[sizeof job->reason + 100];
+    snprintf(text, sizeof text, " job %lld is %s   ! why and what to try   %s ", (long long)job->id,
+             job->state, job->reason);
+    cs_draw_cut(area, 2, 0, area.w - 4, CS_STYLE_BANNER, screen->glyphs, text);
+}
+
 static void draw_rule(const struct cs_store *store, const struct cs_screen *screen,
                       struct cs_area area)
 {
     cs_fill(area, 0, 0, area.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    const struct cs_store_job *failed = cs_failure_to_tell(store, screen);
     if (!store->is_connected)
         cs_draw(area, 2, 0, CS_STYLE_BANNER, " no connection: these values are old; trying again ");
+    else if (failed && !screen->failure)
+        draw_failed(failed, screen, area);
 }
 
 /* --- key line --------------------------------------------------------------------------------- */
@@ -111,8 +125,10 @@ static void draw_edit(const struct cs_screen *screen, const char *mark, struct c
 
 static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
 {
-    if (screen->prompt == CS_PROMPT_FIND || screen->prompt == CS_PROMPT_FILTER) {
-        draw_edit(screen, screen->prompt == CS_PROMPT_FIND ? "/" : "only rows with: ", area);
+    static const char *const marks[] = {
+        [CS_PROMPT_FIND] = "/", [CS_PROMPT_FILTER] = "only rows with: ", [CS_PROMPT_COMMAND] = ":"};
+    if (screen->prompt >= CS_PROMPT_FIND) {
+        draw_edit(screen, marks[screen->prompt], area);
         return;
     }
     const char *verb = screen->order->name;
@@ -202,9 +218,10 @@ void cs_screen_draw(const struct cs_store *store, const struct cs_screen *screen
         return;
     draw_tabs(screen, part(area, panes.tabs), panes.kind == CS_PANES_COMPACT);
     draw_rule(store, screen, part(area, panes.top_rule));
+    const struct cs_store_job *failed = cs_store_find(store, screen->failure);
     if (screen->has_help)
         draw_help(screen, part(area, panes.pane[0]));
-    else
+    else if (!failed || cs_failure_draw(store, screen, failed, part(area, panes.pane[0])) == 0)
         cs_view_ops(screen->view)->draw(store, screen, part(area, panes.pane[0]));
     if (panes.n > 1)
         draw_side(store, screen, &panes, area);
@@ -213,5 +230,7 @@ void cs_screen_draw(const struct cs_store *store, const struct cs_screen *screen
             cs_restyle(part(area, panes.pane[i]), CS_STYLE_DIM);
     cs_fill(area, 0, panes.bottom_rule.y, area.w, CS_STYLE_DIM,
             cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    if (screen->prompt == CS_PROMPT_COMMAND) /* covers the rule too */
+        cs_palette_draw(store, screen, cs_area_part(area, 0, 3, area.w, area.h - 4));
     draw_keys(store, screen, part(area, panes.keys));
 }

@@ -56,6 +56,7 @@ static void setup(struct cs_term *term, const char *color)
     term->scheme = cs_theme_choose(color, getenv("NO_COLOR"), n_colors);
     if (n_colors < 8 && term->scheme == CS_SCHEME_DEFAULT)
         term->scheme = CS_SCHEME_MONO;
+    term->chosen = term->scheme;
 }
 
 static void take_size(struct cs_term *term)
@@ -131,9 +132,30 @@ static bool is_same_look(struct cs_look a, struct cs_look b)
     return a.fg == b.fg && a.bg == b.bg;
 }
 
+static bool has_colors_of(enum cs_scheme scheme)
+{
+    return scheme == CS_SCHEME_DEFAULT || scheme == CS_SCHEME_LIGHT;
+}
+
+/* a colour that this terminal has, else its own */
+static int16_t known(int16_t color)
+{
+    return color < COLORS ? color : -1;
+}
+
+static struct cs_look look_of(const struct cs_term *term, enum cs_style style)
+{
+    struct cs_look look = cs_theme_look(term->scheme, style);
+    if (term->own && term->own->has[style] && has_colors_of(term->scheme))
+        look = term->own->look[style];
+    look.fg = known(look.fg);
+    look.bg = known(look.bg);
+    return look;
+}
+
 static short pair_of(struct cs_term *term, struct cs_look look)
 {
-    if ((look.fg < 0 && look.bg < 0) || term->scheme != CS_SCHEME_DEFAULT)
+    if ((look.fg < 0 && look.bg < 0) || !has_colors_of(term->scheme))
         return 0;
     for (short i = 1; i <= term->n_pairs; i++)
         if (is_same_look(term->pair[i], look))
@@ -156,7 +178,7 @@ static attr_t attrs_of(struct cs_look look)
 static void put_cell(struct cs_term *term, int x, int y, const struct cs_cell *cell)
 {
     wchar_t text[2] = {(wchar_t)cell->code, L'\0'};
-    struct cs_look look = cs_theme_look(term->scheme, (enum cs_style)cell->style);
+    struct cs_look look = look_of(term, (enum cs_style)cell->style);
     cchar_t wide;
     if (setcchar(&wide, text, attrs_of(look), pair_of(term, look), NULL) == OK)
         mvadd_wch(y, x, &wide);
@@ -180,6 +202,16 @@ void cs_term_flush(struct cs_term *term, const struct cs_canvas *canvas)
     }
     term->is_all_dirty = false;
     refresh();
+}
+
+void cs_term_theme(struct cs_term *term, int theme, const struct cs_theme_own *own)
+{
+    const enum cs_scheme scheme = theme == CS_THEME_AUTO ? term->chosen : (enum cs_scheme)theme;
+    const bool can = scheme == CS_SCHEME_MONO || scheme == CS_SCHEME_NONE || has_colors();
+    term->own = own;
+    term->scheme = can ? scheme : CS_SCHEME_MONO;
+    term->n_pairs = 0;
+    term->is_all_dirty = true;
 }
 
 void cs_term_repaint(struct cs_term *term)

@@ -19,6 +19,8 @@ void cs_term_resize(struct cs_term *term);
 /* the next key (console/screen/keys.h), -1 when none waits; *is_gone: the input has ended */
 int cs_term_key(struct cs_term *term, bool *is_gone);
 void cs_term_flush(struct cs_term *term, const struct cs_canvas *canvas);
+/* a theme by its index, CS_THEME_AUTO the one it was opened with; own: borrowed, may be NULL */
+void cs_term_theme(struct cs_term *term, int theme, const struct cs_theme_own *own);
 void cs_term_repaint(struct cs_term *term); /* the next flush writes every cell */
 /* leaves the screen, stops the process as C-z does, comes back */
 void cs_term_suspend(struct cs_term *term);

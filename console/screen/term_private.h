@@ -11,8 +11,9 @@ enum { CS_TERM_PAIRS = 64, CS_TERM_PASTE_BEGIN = KEY_MAX + 1, CS_TERM_PASTE_END 
 
 struct cs_term {
     SCREEN *screen;
-    enum cs_scheme scheme;
-    struct cs_cell *shown; /* (rows, cols) what the terminal has */
+    enum cs_scheme scheme, chosen;  /* chosen by --color and the terminal */
+    const struct cs_theme_own *own; /* NULL: none */
+    struct cs_cell *shown;          /* (rows, cols) what the terminal has */
     int cols, rows;
     bool is_all_dirty;
     short n_pairs;

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "console/screen/config.h"
 #include "console/screen/keys.h"
+#include "console/screen/lend.h"
 #include "console/screen/mouse.h"
 #include "console/screen/screen.h"
 #include "console/screen/term_ncurses.h"
@@ -51,6 +53,9 @@ struct ui {
     int64_t view_id, view_sub; /* asked for, open: what only the view that is shown needs */
     const char *view_flag;     /* of view_id or view_sub */
     char end_state[16];        /* end of the watched job that was told */
+    struct cs_screen_config config;
+    bool has_mouse; /* as the terminal was told */
+    int theme;
 };
 
 /* --- drawing: at most one screen per DRAW_MS -------------------------------------------------- */
@@ -349,28 +354,6 @@ static void on_state(void *user, bool is_connected)
 
 /* --- keys and signals ------------------------------------------------------------------------- */
 
-static void copy_row(struct ui *ui)
-{
-    struct cs_buf text = {0};
-    cs_view_row_text(ui->store, &ui->screen, &text);
-    cs_term_copy(ui->term, cs_buf_str(&text), text.len);
-    snprintf(ui->screen.message, sizeof ui->screen.message, "copied %zu bytes: %.200s", text.len,
-             cs_buf_str(&text));
-    ui->screen.message_style = CS_STYLE_DIM;
-    cs_buf_free(&text);
-}
-
-static void page_rows(struct ui *ui)
-{
-    const char *pager = getenv("PAGER");
-    struct cs_buf rows = {0};
-    cs_view_rows_text(ui->store, &ui->screen, &rows);
-    pager = pager && pager[0] ? pager : "less";
-    if (cs_term_run(ui->term, pager, &rows) == 127)
-        say(ui, CS_STYLE_WARN, "the pager was not found; PAGER names another");
-    cs_buf_free(&rows);
-}
-
 /* Pasted text goes into a line that is being typed; anywhere else it is no keys. */
 static void paste(struct ui *ui)
 {
@@ -381,6 +364,16 @@ static void paste(struct ui *ui)
     snprintf(ui->screen.message, sizeof ui->screen.message,
              "%zu pasted bytes are not taken as keys", n);
     ui->screen.message_style = CS_STYLE_WARN;
+}
+
+static void set_terminal(struct ui *ui)
+{
+    if (ui->has_mouse != ui->screen.has_mouse)
+        cs_term_mouse(ui->term, ui->screen.has_mouse);
+    if (ui->theme != ui->screen.theme)
+        cs_term_theme(ui->term, ui->screen.theme, &ui->config.own);
+    ui->has_mouse = ui->screen.has_mouse;
+    ui->theme = ui->screen.theme;
 }
 
 static void obey(struct ui *ui, unsigned todo)
@@ -398,11 +391,14 @@ static void obey(struct ui *ui, unsigned todo)
     if (todo & CS_DO_SUSPEND)
         cs_term_suspend(ui->term);
     if (todo & CS_DO_COPY)
-        copy_row(ui);
+        cs_lend_copy(ui->term, &ui->screen, ui->store);
     if (todo & CS_DO_PAGE)
-        page_rows(ui);
+        cs_lend_page(ui->term, &ui->screen, ui->store);
+    if (todo & CS_DO_SHELL)
+        cs_lend_command(ui->term, ui->screen.shell, ui->options->socket);
     if (todo & CS_DO_QUIT)
         event_base_loopbreak(ui->base);
+    set_terminal(ui);
     subscribe_view(ui);
     ui->is_dirty = true;
 }
@@ -540,6 +536,23 @@ static void say_goodbye(const struct cs_ui_result *result)
     fflush(stdout);
 }
 
+/* What the user wrote of keys and colours; --color and --mouse come first. */
+static void take_config(struct ui *ui)
+{
+    struct cs_err err = {.text = ""};
+    if (cs_screen_config_load(&ui->config, &err) != CS_OK)
+        say(ui, CS_STYLE_WARN, err.text);
+    ui->screen.config = &ui->config;
+    ui->screen.commands = ui->options->commands;
+    ui->screen.n_commands = ui->options->n_commands;
+    ui->screen.has_mouse = ui->options->has_mouse || ui->config.has_mouse;
+    ui->theme = CS_THEME_AUTO;
+    if (cs_theme_choose(ui->options->color, getenv("NO_COLOR"), 8) == CS_SCHEME_DEFAULT)
+        ui->screen.theme = ui->config.theme;
+    cs_term_theme(ui->term, CS_THEME_AUTO, &ui->config.own);
+    set_terminal(ui);
+}
+
 enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
                          const struct cs_ui_options *options, struct cs_ui_result *result,
                          struct cs_err *err)
@@ -554,10 +567,12 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
     ui.screen.is_read_only = options->is_read_only;
     ui.screen.view = options->job ? CS_VIEW_PIPELINE : CS_VIEW_JOBS;
     ui.screen.cursor_job = options->job;
+    ui.screen.opened_ns = cs_wall_ns();
     if (options->job)
         cs_store_select(ui.store, options->job);
     if (options->store)
         ui.screen.view = CS_VIEW_PLAN;
+    take_config(&ui);
     open_events(&ui);
     if (client) {
         cs_client_on_message(client, on_message, &ui);

@@ -8,6 +8,7 @@
 #include "console/link/client.h"
 
 struct cs_store;
+struct cs_screen_command;
 
 struct cs_ui_options {
     struct cs_store *store; /* shown as it is, in the Plan view, without a client; borrowed */
@@ -16,6 +17,10 @@ struct cs_ui_options {
     bool is_read_only;      /* no orders to jobs */
     const char *color;      /* "auto" "always" "never"; NULL: auto */
     const char *glyphs;     /* "auto" "utf8" "ascii"; NULL: auto */
+    bool has_mouse;
+    const struct cs_screen_command *commands; /* that the palette offers; borrowed */
+    int n_commands;
+    const char *socket; /* that those commands take; NULL: your own daemon */
 };
 
 struct cs_ui_result {

@@ -7,10 +7,11 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
+#include "console/views/gpu_card.h"
 #include "console/views/view.h"
 #include "core/base/str.h"
 
-enum { N_COLUMNS = 11, CELL = 96, MIN_LIST = 5, ROWS = 64 };
+enum { N_COLUMNS = 11, CELL = CS_GPU_CELL, MIN_LIST = 5, ROWS = 64 };
 
 static const struct cs_column columns[N_COLUMNS] = {
     {"DEVICE", 6, 8,  0, CS_ALIGN_LEFT },
@@ -43,13 +44,32 @@ static double sort_value(const struct cs_store_gpu *gpu, enum cs_gpu_sort sort)
     return isnan(values[sort]) ? -1 : values[sort];
 }
 
+static void row_text(const struct cs_store *store, const struct cs_store_gpu *gpu,
+                     struct cs_buf *out);
+
+static bool is_listed(const struct cs_store *store, const struct cs_screen *screen,
+                      const struct cs_needle *filter, const struct cs_store_gpu *gpu)
+{
+    struct cs_buf text = {0};
+    if (screen->gpus_of_job && store->job != 0 && gpu->job != store->job)
+        return false;
+    if (!filter->is_empty)
+        row_text(store, gpu, &text);
+    const bool is_match = cs_needle_match(filter, cs_buf_str(&text), NULL, NULL);
+    cs_buf_free(&text);
+    return is_match;
+}
+
 int cs_gpu_list(const struct cs_store *store, const struct cs_screen *screen, int *out, int cap)
 {
     const struct cs_store_gpus *gpus = &store->gpus;
+    struct cs_needle filter;
     int n = 0;
+    cs_needle_make(&filter, screen->filter[CS_VIEW_GPUS]);
     for (int i = 0; i < gpus->n && n < cap; i++)
-        if (!screen->gpus_of_job || store->job == 0 || gpus->gpu[i].job == store->job)
+        if (is_listed(store, screen, &filter, &gpus->gpu[i]))
             out[n++] = i;
+    cs_needle_free(&filter);
     for (int i = 1; i < n; i++) { /* few and nearly sorted; equal ones keep their order */
         int mine = out[i], k = i;
         for (; k > 0 && sort_value(&gpus->gpu[out[k - 1]], screen->gpu_sort) <
@@ -110,19 +130,11 @@ static void memory_cell(char *out, const struct cs_store_gpu *gpu, int width,
     snprintf(out, CELL, width < 8 ? "%s %4s/%s" : "%s %4s/%s GiB", text, used, all);
 }
 
-static void number(char *out, int64_t value, int64_t unit, const char *suffix)
-{
-    if (value < 0)
-        snprintf(out, CELL, "-");
-    else
-        snprintf(out, CELL, "%lld%s", (long long)((value + unit / 2) / unit), suffix);
-}
-
 static void power_cell(char *out, const struct cs_store_gpu *gpu)
 {
     char drawn[CELL], limit[CELL];
-    number(drawn, gpu->power_mw, 1000, "");
-    number(limit, gpu->power_limit_mw, 1000, "");
+    cs_gpu_number(drawn, gpu->power_mw, 1000, "");
+    cs_gpu_number(limit, gpu->power_limit_mw, 1000, "");
     if (gpu->power_mw < 0 && gpu->power_limit_mw < 0)
         snprintf(out, CELL, "-");
     else
@@ -152,8 +164,8 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_gpu *
     util_cell(c->text[2], gpu, width, glyphs);
     memory_cell(c->text[3], gpu, width - 2, glyphs);
     power_cell(c->text[4], gpu);
-    number(c->text[5], gpu->temp_c, 1, " C");
-    number(c->text[6], gpu->sm_mhz, 1, "");
+    cs_gpu_number(c->text[5], gpu->temp_c, 1, " C");
+    cs_gpu_number(c->text[6], gpu->sm_mhz, 1, "");
     cs_str_copy(c->text[7], CELL,
                 gpu->error[0]      ? gpu->error
                 : gpu->throttle[0] ? gpu->throttle
@@ -163,6 +175,20 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_gpu *
         snprintf(c->text[8], CELL, "%lld/%lld", (long long)gpu->job, (long long)gpu->rank);
     cs_str_copy(c->text[9], CELL, gpu->owner[0] ? gpu->owner : "-");
     stage_cell(c->text[10], store, gpu);
+}
+
+/* its figures without bars */
+static void row_text(const struct cs_store *store, const struct cs_store_gpu *gpu,
+                     struct cs_buf *out)
+{
+    struct gpu_cells c;
+    fill_cells(store, gpu, 1, CS_GLYPHS_ASCII, &c);
+    cs_buf_adds(out, c.text[0]);
+    for (int i = 1; i < N_COLUMNS; i++)
+        if (i != 2)
+            cs_buf_addf(out, "  %s", c.text[i]);
+    if (!isnan(gpu->busy))
+        cs_buf_addf(out, "  busy %.0f%%", gpu->busy * 100);
 }
 
 static enum cs_style temp_style(const struct cs_store_gpu *gpu)
@@ -188,16 +214,26 @@ static void keep_figures_whole(struct cs_column own[N_COLUMNS], const struct gpu
         }
 }
 
+static int drawn_rows(struct cs_area area)
+{
+    return area.h - 1 < ROWS ? area.h - 1 : ROWS;
+}
+
+static int top_row(int rows, int n, int cursor)
+{
+    int top = cursor - rows / 2;
+    top = top > n - rows ? n - rows : top;
+    return top > 0 ? top : 0;
+}
+
 static void draw_list(const struct cs_store *store, const struct cs_screen *screen,
                       struct cs_area area, const int *list, int n, int cursor)
 {
     struct cs_column own[N_COLUMNS];
     struct cs_grid grid = {.column = own, .n_columns = N_COLUMNS};
-    int rows = area.h - 1 < ROWS ? area.h - 1 : ROWS, top = cursor - rows / 2;
+    int rows = drawn_rows(area), top = top_row(rows, n, cursor);
     int width = area.w < 100 ? 8 : 12;
     const char *text[ROWS * N_COLUMNS] = {NULL};
-    top = top > n - rows ? n - rows : top;
-    top = top < 0 ? 0 : top;
     rows = rows > n - top ? n - top : rows;
     struct gpu_cells *cells = calloc((size_t)(rows > 0 ? rows : 1), sizeof *cells);
     CS_ASSERT(cells);
@@ -225,88 +261,7 @@ static void draw_list(const struct cs_store *store, const struct cs_screen *scre
     free(cells);
 }
 
-/* --- one card --------------------------------------------------------------------------------- */
-
-static void draw_history(const struct cs_store_gpu *gpu, struct cs_area area, int y,
-                         enum cs_glyph_set glyphs)
-{
-    int room = area.w - 14, n = gpu->n_history < room ? gpu->n_history : room;
-    cs_draw(area, 1, y, CS_STYLE_TITLE, "load");
-    if (gpu->n_history == 0)
-        cs_draw(area, 12, y, CS_STYLE_DIM, "one reading a second, from now on");
-    for (int i = 0; i < n; i++) {
-        double v = gpu->history[gpu->n_history - n + i];
-        int level = isnan(v) ? -1 : (int)(v * (CS_SPARK_LEVELS - 1) + 0.5);
-        cs_draw(area, 12 + i, y, CS_STYLE_TEXT, level < 0 ? " " : cs_glyph_spark(glyphs, level));
-    }
-}
-
-static void draw_figures(const struct cs_store_gpu *gpu, struct cs_area area, int y)
-{
-    struct cs_fields fields = {0};
-    char text[CELL];
-    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%s", gpu->name);
-    cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%.60s", gpu->model);
-    if (!isnan(gpu->mem_busy))
-        cs_fields_add(&fields, CS_STYLE_TEXT, 4, "memory busy %.0f%%", gpu->mem_busy * 100);
-    number(text, gpu->sm_max_mhz, 1, "");
-    if (gpu->sm_mhz >= 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 2, "clock %lld of %s MHz", (long long)gpu->sm_mhz,
-                      text);
-    if (gpu->mem_mhz >= 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 6, "memory clock %lld MHz", (long long)gpu->mem_mhz);
-    if (gpu->slowdown_c > 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 5, "slows down at %lld C",
-                      (long long)gpu->slowdown_c);
-    if (gpu->pcie_gen >= 0 && gpu->pcie_width >= 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 3, "pcie gen%lld x%lld", (long long)gpu->pcie_gen,
-                      (long long)gpu->pcie_width);
-    if (gpu->energy_mj >= 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 7, "energy %.2f MJ", (double)gpu->energy_mj / 1e9);
-    cs_fields_draw(&fields, area, 1, y);
-}
-
-static void draw_processes(const struct cs_store_gpu *gpu, struct cs_area area, int y,
-                           enum cs_glyph_set glyphs)
-{
-    if (gpu->n_processes <= 0) {
-        cs_draw(area, 1, y, CS_STYLE_TITLE, "processes");
-        cs_draw(area, 12, y, CS_STYLE_DIM, gpu->n_processes == 0 ? "none" : "not known");
-        return;
-    }
-    cs_draw(area, 1, y++, CS_STYLE_TITLE, "PID        GPU MEM    COMMAND");
-    for (int i = 0; i < gpu->n_processes && y < area.h; i++, y++) {
-        const struct cs_store_gpu_process *p = &gpu->process[i];
-        char memory[CELL] = "-", line[2 * CELL];
-        if (p->mem_bytes >= 0)
-            snprintf(memory, sizeof memory, "%.1f GiB", (double)p->mem_bytes / (1 << 30));
-        snprintf(line, sizeof line, "%-8lld %9s    %s", (long long)p->pid, memory,
-                 p->command[0] ? p->command : "not seen from here");
-        cs_draw_cut(area, 1, y, area.w - 2, CS_STYLE_TEXT, glyphs, line);
-    }
-}
-
-/* What deserves a look, one line each: a card that cannot be read, clocks that are held down. */
-static int draw_troubles(const struct cs_store *store, struct cs_area area, int y, int room,
-                         enum cs_glyph_set glyphs)
-{
-    int first = y;
-    for (int i = 0; i < store->gpus.n && y < first + room; i++) {
-        const struct cs_store_gpu *gpu = &store->gpus.gpu[i];
-        char line[256] = "";
-        if (gpu->error[0])
-            snprintf(line, sizeof line, "%s cannot be read: %s", gpu->name, gpu->error);
-        else if (gpu->throttle[0] && strcmp(gpu->throttle, "power cap") != 0)
-            snprintf(line, sizeof line, "%s is held down: %s  (%lld C, %lld MHz)", gpu->name,
-                     gpu->throttle, (long long)gpu->temp_c, (long long)gpu->sm_mhz);
-        if (line[0])
-            cs_draw_cut(area, 1, y++, area.w - 2, gpu->error[0] ? CS_STYLE_BAD : CS_STYLE_WARN,
-                        glyphs, line);
-    }
-    if (store->gpus.note[0] && y < first + room)
-        cs_draw_cut(area, 1, y++, area.w - 2, CS_STYLE_WARN, glyphs, store->gpus.note);
-    return y;
-}
+/* --- all -------------------------------------------------------------------------------------- */
 
 static void draw_none(const struct cs_store *store, struct cs_area area, enum cs_glyph_set glyphs)
 {
@@ -320,6 +275,18 @@ static void draw_none(const struct cs_store *store, struct cs_area area, enum cs
     }
 }
 
+/* of the list; the cards' troubles and the one under the cursor stand below it */
+static int list_height(struct cs_area area, int n)
+{
+    const int below = area.h - 1 - n >= 8 ? area.h - 1 - n : 8;
+    return area.h - below > MIN_LIST ? area.h - below : MIN_LIST;
+}
+
+static int cursor_row(const struct cs_screen *screen, int n)
+{
+    return cs_screen_clamp(screen->gpu_cursor, 0, n > 0 ? n - 1 : 0);
+}
+
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     int list[CS_STORE_GPUS];
@@ -328,26 +295,67 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
         draw_none(store, area, screen->glyphs);
         return;
     }
-    int cursor = screen->gpu_cursor < n ? screen->gpu_cursor : n - 1;
-    cursor = cursor < 0 ? 0 : cursor;
-    int below = area.h - 1 - n >= 8 ? area.h - 1 - n : 8; /* under the list */
-    int list_h = area.h - below > MIN_LIST ? area.h - below : MIN_LIST;
+    const int cursor = cursor_row(screen, n), list_h = list_height(area, n);
     draw_list(store, screen, cs_area_part(area, 0, 0, area.w, list_h), list, n, cursor);
     struct cs_area rest = cs_area_part(area, 0, list_h, area.w, area.h - list_h);
-    int y = draw_troubles(store, rest, 1, 2, screen->glyphs);
+    int y = cs_gpu_troubles(store, rest, 1, 2, screen->glyphs);
     y += y > 1;
     if (n == 0) {
-        cs_draw(rest, 1, y, CS_STYLE_DIM, "no GPU is held by the selected job; f shows all");
+        cs_draw(rest, 1, y, CS_STYLE_DIM,
+                screen->filter[CS_VIEW_GPUS][0]
+                    ? "no row passes the filter; f changes it"
+                    : "no GPU is held by the selected job; m shows all");
         return;
     }
     const struct cs_store_gpu *gpu = &store->gpus.gpu[list[cursor]];
-    draw_figures(gpu, rest, y++);
-    draw_history(gpu, rest, y++, screen->glyphs);
-    if (screen->gpu_sort != CS_GPU_BY_NUMBER || screen->gpus_of_job)
-        cs_drawf(rest, 1, y++, CS_STYLE_DIM, "sorted by %s%s", sort_names[screen->gpu_sort],
-                 screen->gpus_of_job ? ", only of the selected job" : "");
-    draw_processes(gpu, rest, y + 1, screen->glyphs);
+    cs_gpu_figures(gpu, rest, y++);
+    cs_gpu_history(gpu, rest, y++, screen->glyphs);
+    if (screen->gpu_sort != CS_GPU_BY_NUMBER || screen->gpus_of_job ||
+        screen->filter[CS_VIEW_GPUS][0])
+        cs_drawf(rest, 1, y++, CS_STYLE_DIM, "sorted by %s%s%s%s", sort_names[screen->gpu_sort],
+                 screen->gpus_of_job ? ", only of the selected job" : "",
+                 screen->filter[CS_VIEW_GPUS][0] ? ", with " : "", screen->filter[CS_VIEW_GPUS]);
+    cs_gpu_processes(gpu, rest, y + 1, screen->glyphs);
 }
+
+/* --- as a list -------------------------------------------------------------------------------- */
+
+static int count(const struct cs_store *store, const struct cs_screen *screen)
+{
+    int list[CS_STORE_GPUS];
+    return cs_gpu_list(store, screen, list, CS_STORE_GPUS);
+}
+
+static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
+{
+    return cursor_row(screen, count(store, screen));
+}
+
+static void each(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user)
+{
+    int list[CS_STORE_GPUS];
+    const int n = cs_gpu_list(store, screen, list, CS_STORE_GPUS);
+    struct cs_buf text = {0};
+    bool goes_on = true;
+    for (int i = 0; i < n && goes_on; i++) {
+        cs_buf_reset(&text);
+        row_text(store, &store->gpus.gpu[list[i]], &text);
+        goes_on = take(user, i, cs_buf_str(&text));
+    }
+    cs_buf_free(&text);
+}
+
+static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
+                  int y)
+{
+    const int n = count(store, screen);
+    const int rows = drawn_rows((struct cs_area){.w = area.w, .h = list_height(area, n)});
+    const int row = top_row(rows, n, cursor_row(screen, n)) + y - 1;
+    return y >= 1 && y <= rows && row < n ? row : -1;
+}
+
+static const struct cs_view_list as_list = {count, cursor_of, each, row_at};
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -377,7 +385,7 @@ static unsigned only_mine(struct cs_screen *screen, const struct cs_store *store
 /* clang-format off */
 static const struct cs_key_row keys[] = {
     {"o", "o", "sort", 2, NULL, "order: number, load, memory, power, temperature", next_sort, 0},
-    {"f", "f", "job",  3, NULL, "only the GPUs of the selected job, or all",       only_mine, 0},
+    {"m", "m", "mine", 3, NULL, "only the GPUs of the selected job, or all",       only_mine, 0},
     {.keys = NULL},
 };
 
@@ -387,6 +395,7 @@ const struct cs_view_ops cs_view_gpus = {
     .title = "GPUs",
     .short_title = "GPU",
     .key = "6",
+    .command = "nodes",
     .help = "The node's GPUs, a row each: load, memory, power and its limit, temperature, clock, "
             "what holds the clock down, the job\n"
             "and rank that hold the card.\n"
@@ -399,5 +408,6 @@ const struct cs_view_ops cs_view_gpus = {
     .keys = keys,
     .draw = draw,
     .move = move,
+    .list = &as_list,
     .subscribe = "gpus",
 };

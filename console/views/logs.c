@@ -274,31 +274,13 @@ static unsigned show_whole(struct cs_screen *screen, const struct cs_store *stor
     return CS_DO_DRAW;
 }
 
-static unsigned filter(struct cs_screen *screen, const struct cs_store *store, int argument)
-{
-    (void)store;
-    (void)argument;
-    cs_screen_ask(screen, CS_PROMPT_FILTER, screen->filter[CS_VIEW_LOGS]);
-    return CS_DO_DRAW;
-}
-
-static unsigned page(struct cs_screen *screen, const struct cs_store *store, int argument)
-{
-    (void)screen;
-    (void)store;
-    (void)argument;
-    return CS_DO_PAGE;
-}
-
 /* clang-format off */
 static const struct cs_key_row keys[] = {
     {"v",     "v",     "level",  2, NULL, "least level that is shown",            next_level,  0},
     {"r",     "r",     "source", 3, NULL, "one source after the other, then all", next_source, 0},
-    {"f",     "f",     "filter", 2, NULL, "only lines with a text",               filter,      0},
     {"F",     "F",     "follow", 2, NULL, "follow the newest line, or stand still", follow,    0},
     {"w",     "w",     "wrap",   4, NULL, "long lines over several rows",         wrap,        0},
     {"Enter", "Enter", "whole",  4, NULL, "the line under the cursor, whole",     show_whole,  0},
-    {"|",     "|",     "pager",  5, NULL, "these lines in $PAGER",                page,        0},
     {.keys = NULL},
 };
 
@@ -308,6 +290,8 @@ const struct cs_view_ops cs_view_logs = {
     .title = "Logs",
     .short_title = "Logs",
     .key = "7",
+    .command = "logs",
+    .is_of_job = true,
     .help =
         "What the processes of the job said, merged by time: a line every ten steps, evaluations,\n"
         "checkpoints, states, and what went wrong.",

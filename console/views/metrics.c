@@ -157,6 +157,8 @@ const struct cs_view_ops cs_view_metrics = {
     .title = "Metrics",
     .short_title = "Met",
     .key = "5",
+    .command = "metrics",
+    .is_of_job = true,
     .help =
         "Charts of what the steps of a job say: loss as it is, smoothed, held out and of each "
         "source, norm of the gradient,\n"

@@ -379,6 +379,8 @@ const struct cs_view_ops cs_view_pipeline = {
     .title = "Pipeline",
     .short_title = "Pipe",
     .key = "3",
+    .command = "show",
+    .is_of_job = true,
     .help = "The timeline of one step, predicted above measured: a row per stage, a digit per slot "
             "for the forward, a letter for\n"
             "the backward, and the bubble of each stage.",

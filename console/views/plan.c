@@ -146,6 +146,8 @@ const struct cs_view_ops cs_view_plan = {
     .title = "Plan",
     .short_title = "Plan",
     .key = "9",
+    .command = "show",
+    .is_of_job = true,
     .help =
         "The job's plan, simulated, and other plans beside it.\nSee the section on the Plan view.",
     .beside = {CS_VIEW_MODEL, CS_VIEW_PIPELINE},

@@ -13,7 +13,8 @@ void cs_screen_init(struct cs_screen *screen, enum cs_glyph_set glyphs)
         .zoom = 1,
         .metrics = {.zoom = 1, .smoothing = 2},
         .log_level = CS_INFO,
-        .log_rank = CS_RANK_ALL
+        .log_rank = CS_RANK_ALL,
+        .theme = CS_THEME_AUTO
     };
 }
 
@@ -40,6 +41,7 @@ void cs_screen_show(struct cs_screen *screen, enum cs_view view)
 {
     screen->view = view;
     screen->has_help = false;
+    screen->failure = 0;
 }
 
 void cs_screen_ask(struct cs_screen *screen, enum cs_prompt prompt, const char *text)

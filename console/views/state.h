@@ -38,12 +38,30 @@ enum cs_gpu_sort {
     CS_GPU_SORTS
 };
 
+enum cs_job_sort {
+    CS_JOB_BY_AGE,
+    CS_JOB_BY_NAME,
+    CS_JOB_BY_OWNER,
+    CS_JOB_BY_STATE,
+    CS_JOB_BY_LOSS,
+    CS_JOB_BY_STEP_TIME,
+    CS_JOB_BY_ETA,
+    CS_JOB_SORTS
+};
+
 enum cs_prompt {
     CS_PROMPT_NONE,
     CS_PROMPT_CONFIRM, /* y */
     CS_PROMPT_TYPE,    /* the number of the job */
     CS_PROMPT_FIND,    /* lines that are typed: edit */
-    CS_PROMPT_FILTER
+    CS_PROMPT_FILTER,
+    CS_PROMPT_COMMAND
+};
+
+/* A command of the program, for the palette, which lends it the terminal. */
+struct cs_screen_command {
+    const char *name, *usage, *help; /* "metrics", "[options] ID" */
+    bool changes;                    /* something: not for a console that is read-only */
 };
 
 enum { CS_RANK_ALL = -100, CS_ZOOM_MAX = 64, CS_BATCH_DEFAULT_RANKS = 4 };
@@ -74,6 +92,11 @@ struct cs_screen {
 
     struct cs_screen_place at;
     int64_t cursor_job; /* Jobs; 0: the first */
+    enum cs_job_sort job_sort;
+    int64_t
+        opened_ns; /* wall time when the screen was opened: later failures are told; 0: none are */
+    int64_t failure;   /* job whose failure covers the view, 0 none */
+    int64_t dismissed; /* job whose failure is told no more, and those before it; 0 none */
 
     /* Pipeline, and the timeline of Plan */
     int zoom;            /* 1, 2, 4 .. CS_ZOOM_MAX */
@@ -107,6 +130,13 @@ struct cs_screen {
     int64_t order_job;
     char typed[24];
     struct cs_edit edit;
+    int choice;                               /* of the palette: the one under the cursor */
+    const struct cs_screen_command *commands; /* that it offers, borrowed */
+    int n_commands;
+    char shell[CS_EDIT_CAP];               /* the command that CS_DO_SHELL runs */
+    const struct cs_screen_config *config; /* keys of the user, borrowed; NULL: none */
+    bool has_mouse;
+    int theme;         /* index of cs_theme_name, CS_THEME_AUTO: as the terminal and --color say */
     char message[256]; /* shown in place of the keys until the next key */
     enum cs_style message_style;
 };

@@ -18,8 +18,9 @@ enum {
     CS_DO_REPAINT = 16,
     CS_DO_SUSPEND = 32,
     CS_DO_BESIDE = 64, /* cs_store_set_beside(screen->metrics.beside) and ask for them */
-    CS_DO_COPY = 128, /* the row under the cursor to the clipboard */
-    CS_DO_PAGE = 256 /* all rows of the list to the pager */
+    CS_DO_COPY = 128,  /* the row under the cursor to the clipboard */
+    CS_DO_PAGE = 256,  /* all rows of the list to the pager */
+    CS_DO_SHELL = 512  /* screen->shell with the terminal to itself */
 };
 
 /* Changes the screen, never the store; returns CS_DO_*. */
@@ -55,6 +56,8 @@ struct cs_view_ops {
     const char *key;        /* that opens it: a digit; 8 is kept for Lua */
     const char *help;       /* what it shows, for the manual: sentences, a line each */
     enum cs_view beside[2]; /* shown beside it on large screens */
+    const char *command;    /* of the program that says the same, NULL none */
+    bool is_of_job;         /* the command takes the number of the job */
     const char *subscribe;  /* flag of sub.open that is set while the view is shown: "gpus" */
     const struct cs_key_row *keys; /* of this view alone; ends with a row without keys */
     void (*draw)(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area);

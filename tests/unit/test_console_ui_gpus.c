@@ -97,13 +97,13 @@ static void cards_sort_and_filter(void **state)
     order_is(store, &screen, "1302"); /* equal loads keep their order */
     assert_int_equal(cs_screen_keys(&screen, store, "o o o", &err), CS_OK);
     order_is(store, &screen, "2301");
-    assert_int_equal(cs_screen_keys(&screen, store, "G f", &err), CS_OK);
+    assert_int_equal(cs_screen_keys(&screen, store, "G m", &err), CS_OK);
     order_is(store, &screen, "2301"); /* no job is selected */
     cs_store_select(store, 7);
     order_is(store, &screen, "20");
     assert_int_equal(cs_screen_keys(&screen, store, "j j j", &err), CS_OK);
     assert_int_equal(screen.gpu_cursor, 1);
-    assert_int_equal(cs_screen_keys(&screen, store, "f o", &err), CS_OK);
+    assert_int_equal(cs_screen_keys(&screen, store, "m o", &err), CS_OK);
     order_is(store, &screen, "0123");
     cs_store_free(store);
 }

@@ -130,7 +130,7 @@ static void evaluations_count_correct_answers(void **state)
                        "eval", "loss", 0.1, "samples", 200, "correct", 197));
     finish(&s);
     assert_string_equal(s.text,
-                        "evaluation after step 100: exact match 0.985 (197 of 200), loss 0.100\n");
+                        "evaluation after step 100: exact match 0.985 (197 of 200), loss 0.1000\n");
     free(s.text);
 }
 
@@ -153,7 +153,7 @@ static void losses_of_sources_are_told_of_evaluations_and_at_the_end(void **stat
     assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
     cs_plain_report(s.plain, store, &end);
     finish(&s);
-    assert_non_null(strstr(s.text, "  loss by source: coco 0.750, other 0.250\n"));
+    assert_non_null(strstr(s.text, "  loss by source: coco 0.7500, other 0.2500\n"));
     assert_non_null(strstr(s.text, "  by source    chat 2.500\n"));
     cs_store_free(store);
     cs_test_replay_free(&replay);

@@ -7,7 +7,7 @@
 #include "core/program/options.h"
 
 struct cs_screen_values {
-    bool plain, read_only, json;
+    bool plain, read_only, json, mouse;
     const char *socket;
     int color, glyphs; /* indices of the words below */
 };

@@ -9,9 +9,10 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/docs/screen_options.h"
 #include "console/screen/ui.h"
+#include "console/views/state.h"
 #include "core/wire/wire.h"
 
-enum { MOST_JOBS = 1000 /* listed where there is no screen */ };
+enum { MOST_JOBS = 1000 /* listed where there is no screen */, MOST_COMMANDS = 96 };
 
 bool cs_cli_has_screen(void)
 {
@@ -19,11 +20,28 @@ bool cs_cli_has_screen(void)
     return isatty(0) && isatty(1) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+/* for the palette: what the command line has */
+static int fill_commands(const struct cs_commands *all, struct cs_screen_command out[MOST_COMMANDS])
+{
+    int n = 0;
+    for (int i = 0; all && i < all->n && n < MOST_COMMANDS; i++)
+        out[n++] = (struct cs_screen_command){.name = all->row[i]->name,
+                                              .usage = all->row[i]->usage,
+                                              .help = all->row[i]->help,
+                                              .changes = all->row[i]->role != CS_ROLE_VIEWER};
+    return n;
+}
+
 static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, struct cs_err *err)
 {
     struct cs_ui_result result = {0};
+    struct cs_screen_command commands[MOST_COMMANDS];
+    struct cs_ui_options own = *ui;
+    own.commands = commands;
+    own.n_commands = fill_commands(cmd->all, commands);
+    own.socket = cmd->socket;
     CS_TRY(cs_cmd_connect(cmd, err));
-    CS_TRY(cs_ui_run(cmd->base, cmd->client, ui, &result, err));
+    CS_TRY(cs_ui_run(cmd->base, cmd->client, &own, &result, err));
     cs_client_on_message(cmd->client, NULL, NULL);
     cs_client_on_state(cmd->client, NULL, NULL);
     cmd->exit_code = result.is_over ? result.exit : 0;
@@ -38,11 +56,12 @@ static enum cs_status list(struct cs_cmd *cmd, struct cs_err *err)
     return cs_cmd_print_jobs(cmd, reply, err);
 }
 
-enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_err *err)
+enum cs_status cs_cli_screen(const struct cs_commands *all, int argc, char **argv, int *exit_code,
+                             struct cs_err *err)
 {
     struct cs_screen_values v = {0};
     struct cs_args args;
-    struct cs_cmd cmd = {0};
+    struct cs_cmd cmd = {.all = all};
     struct cs_cli program = {
         .name = "cornstarch-console",
         .version = CORNSTARCH_VERSION,
@@ -56,6 +75,7 @@ enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code, struct cs_er
     cmd.socket = v.socket;
     cmd.json = v.json;
     struct cs_ui_options ui = {.is_read_only = v.read_only,
+                               .has_mouse = v.mouse,
                                .color = cs_screen_colors[v.color],
                                .glyphs = cs_screen_glyphs[v.glyphs]};
     enum cs_status status = CS_UNSUPPORTED;

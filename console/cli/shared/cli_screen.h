@@ -5,7 +5,7 @@
 #include "console/cli/command/command.h"
 #include "core/base/status.h"
 
-enum cs_status cs_cli_screen(int argc, char **argv, int *exit_code,
+enum cs_status cs_cli_screen(const struct cs_commands *all, int argc, char **argv, int *exit_code,
                              struct cs_err *err) CS_NODISCARD;
 /* is there a terminal that the screen can be shown on */
 bool cs_cli_has_screen(void);

@@ -6,6 +6,7 @@
 
 #include "core/sched/span_keys.h"
 #include "core/wire/wire.h"
+#include "runner/state/records.h"
 #include "runner/steps/step_reports.h"
 
 void cs_blame_name(const struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
@@ -117,9 +118,26 @@ static json_t *culprit_of(struct cs_runner *r, const struct cs_child *child, con
     return out;
 }
 
+/* Where everybody was when it happened: who stands where names who waited for whom. */
+static void note_last_actions(struct cs_runner *r)
+{
+    enum { MOST = 8 };
+
+    char name[260], where[400];
+    for (int i = 0; i < r->generation.n_ranks && i < MOST; i++) {
+        if (r->child[i].ring.head == NULL)
+            continue;
+        cs_blame_name(r, &r->child[i], name, sizeof name);
+        cs_blame_where(r, &r->child[i], where, sizeof where);
+        cs_run_note(r, CS_INFO, "last action of %s:%s", name, where);
+    }
+}
+
 enum cs_status cs_blame(struct cs_runner *r, const struct cs_child *child, const char *text,
                         struct cs_err *err)
 {
+    if (r->culprit == NULL)
+        note_last_actions(r);
     json_decref(r->culprit);
     r->culprit = culprit_of(r, child, text);
     return cs_fail(err, CS_JOB_FAILED, "%s", text);

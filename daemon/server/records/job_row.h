@@ -15,10 +15,10 @@ struct cs_job_row {
     int64_t
         stopped_ns; /* between its first start and ended_ns, or now: when no runner worked on it */
     double loss, exact_match, bubble; /* NAN: unknown; bubble: of the last step, mean over ranks */
-    char device[8];           /* what its ranks are: "cpu" or "cuda" */
-    char gpus[256];           /* numbers of the GPUs it holds or held last, "2,3" */
-    char tags[512];           /* words of its owner, in order, a comma between two; "": none */
-    char note[1024];          /* what its owner wants to remember; "": nothing */
+    char device[8];                   /* what its ranks are: "cpu" or "cuda" */
+    char gpus[256];                   /* numbers of the GPUs it holds or held last, "2,3" */
+    char tags[512];  /* words of its owner, in order, a comma between two; "": none */
+    char note[1024]; /* what its owner wants to remember; "": nothing */
     int64_t energy_mj, energy_steps, energy_tokens; /* of training steps with a known energy */
 };
 
