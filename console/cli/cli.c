@@ -10,6 +10,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/docs/command_docs.h"
+#include "console/cli/docs/screen_options.h"
 #include "console/cli/shared/cli_screen.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
@@ -118,13 +119,28 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
     return status == CS_OK ? cmd.exit_code : report(&err, is_json);
 }
 
+/* "--color never": the value of an option of the screen is the next word */
+static bool takes_next(const char *word)
+{
+    size_t n = 0;
+    const struct cs_option *options = cs_cli_screen_options(&n);
+    for (size_t i = 0; i < n; i++) {
+        const char letter[] = {'-', options[i].letter, '\0'};
+        const bool is_it = cs_str_starts(word, "--") ? strcmp(word + 2, options[i].name) == 0
+                                                     : options[i].letter && !strcmp(word, letter);
+        if (is_it)
+            return options[i].type != CS_OPT_FLAG;
+    }
+    return false;
+}
+
 /* Place of the command's first word: options that all commands have may stand before it. */
 static int find_words(int argc, char *const *argv)
 {
     int i = 1;
     while (i < argc && argv[i][0] == '-')
-        i += strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "-S") == 0 ? 2 : 1;
-    return i;
+        i += takes_next(argv[i]) ? 2 : 1;
+    return i < argc ? i : argc;
 }
 
 /* [name] [options] COMMAND [rest] becomes [name] [options] [rest] */

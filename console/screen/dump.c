@@ -7,6 +7,7 @@
 #include "console/screen/keys.h"
 #include "console/screen/screen.h"
 #include "core/base/str.h"
+#include "core/wire/wire.h"
 
 enum { MAX_SIDE = 1000 };
 
@@ -50,6 +51,15 @@ static void show_node(struct cs_store *store, const json_t *node)
     cs_store_message(store, node);
 }
 
+/* The trace knows its steps, the daemon the rest. */
+static void show_job(struct cs_store *store, const json_t *job)
+{
+    json_t *event = cs_msg_new("event.job");
+    cs_msg_set(event, "job", json_deep_copy(job));
+    cs_store_message(store, event);
+    json_decref(event);
+}
+
 enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, struct cs_err *err)
 {
     struct cs_screen screen;
@@ -65,6 +75,8 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
     enum cs_status status = dump->trace  ? cs_store_replay(store, dump->trace, err)
                             : dump->spec ? cs_store_script(store, dump->spec, err)
                                          : CS_OK;
+    if (status == CS_OK && dump->job)
+        show_job(store, dump->job);
     if (status == CS_OK && dump->node)
         show_node(store, dump->node);
     if (status == CS_OK && dump->keys)

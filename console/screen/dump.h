@@ -14,6 +14,7 @@
 struct cs_dump {
     const char *trace;   /* path; or */
     const json_t *spec;  /* ... the specification of a script, trace NULL */
+    const json_t *job;   /* what the daemon says of the job of the trace, NULL: nothing */
     const json_t *node;  /* ... a node.show answer about GPUs, both others NULL */
     struct cs_here here; /* of the script */
     const char *view;    /* "jobs" "model" "pipeline" "logs" "plan"; NULL: pipeline, of a

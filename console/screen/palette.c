@@ -98,11 +98,13 @@ static void add_views(struct collector *all)
         cs_str_copy(c.name, sizeof c.name, cs_view_name((enum cs_view)v));
         snprintf(c.help, sizeof c.help, "show %s", view->title);
         cs_str_copy(c.key, sizeof c.key, view->key);
-        if (view->command && (!view->is_of_job || job))
+        if (view->command)
             snprintf(c.shell, sizeof c.shell, "cornstarch-console %s", view->command);
-        if (c.shell[0] && view->is_of_job)
-            snprintf(c.shell + strlen(c.shell), sizeof c.shell - strlen(c.shell), " %lld",
+        if (job && view->is_of_job)
+            snprintf(c.shell, sizeof c.shell, "cornstarch-console %s %lld", view->command,
                      (long long)job->id);
+        else if (view->is_of_job)
+            snprintf(c.shell, sizeof c.shell, "cornstarch-console %s ID", view->command);
         add(all, &c);
     }
 }

@@ -269,8 +269,10 @@ static void on_spans(struct cs_store *store, const json_t *msg)
     int64_t slots = cs_msg_int(msg, "slots", store->model.plan ? store->model.plan->slots : 1);
     if (cs_timeline_rows(&store->measured, rows, cs_msg_int(msg, "step", 0),
                          slots < 1 || slots > 65536 ? 1 : (int32_t)slots, store->n_ranks,
-                         store->n_stages, store->model.plan, store->model.graph, NULL) == CS_OK)
+                         store->n_stages, store->model.plan, store->model.graph, NULL) == CS_OK) {
+        cs_timeline_waits(&store->measured, cs_msg_arr(msg, "waits"));
         cs_store_measured(store);
+    }
 }
 
 static void on_log(struct cs_store *store, const json_t *msg)

@@ -267,6 +267,18 @@ static void read_logs(struct cs_store *store, const char *dir)
     free(entry);
 }
 
+/* Directories of jobs are named by their numbers. */
+static void name_job(struct cs_store *store, const char *dir)
+{
+    char path[CS_PATH_CAP];
+    int64_t id = 0;
+    const char *slash = realpath(dir, path) ? strrchr(path, '/') : NULL;
+    if (!slash || !cs_str_to_i64(slash + 1, &id) || id <= 0)
+        return;
+    cs_store_job_at(store, store->job)->id = id;
+    store->job = id;
+}
+
 enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path, struct cs_err *err)
 {
     struct cs_buf bytes = {0};
@@ -284,6 +296,7 @@ enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path, s
         CS_TRY(cs_path(dir, err, "."));
     if (dir[0] == '\0')
         CS_TRY(cs_path(dir, err, "/"));
+    name_job(store, dir);
     read_documents(store, dir);
     CS_TRY(cs_path(path, err, "%s/journal", dir));
     read_lines(store, path, take_row, -2);

@@ -219,6 +219,23 @@ enum cs_status cs_timeline_rows(struct cs_timeline *timeline, const json_t *rows
                            (long long)step);
 }
 
+void cs_timeline_waits(struct cs_timeline *timeline, const json_t *waits)
+{
+    const struct cs_span_step *step = &timeline->spans;
+    if (!timeline->arena || json_array_size(waits) != (size_t)step->n_ranks)
+        return;
+    for (int32_t r = 0; r < step->n_ranks; r++) {
+        const json_t *row = json_array_get(waits, (size_t)r);
+        int64_t receive_us, send_us;
+        if (!read_int(row, 0, 0, INT64_MAX / 1000, &receive_us) ||
+            !read_int(row, 1, 0, INT64_MAX / 1000, &send_us))
+            return;
+        step->wait_ns[r][CS_WAIT_RECV] = receive_us * 1000;
+        step->wait_ns[r][CS_WAIT_SEND] = send_us * 1000;
+    }
+    timeline->has_waits = step->n_ranks > 0;
+}
+
 /* --- figures ---------------------------------------------------------------------------------- */
 
 struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, int32_t stage,

@@ -14,7 +14,7 @@ struct cs_timeline {
     struct cs_span_step spans; /* as cs_span_build */
     int64_t step;              /* -1: predicted */
     int32_t slots;
-    bool has_waits; /* waits were recorded: with a trace, not over the socket */
+    bool has_waits; /* waits are known */
 };
 
 /* What one stage did in the step, in nanoseconds. Waits are those of its rank, -1 where unknown. */
@@ -44,6 +44,9 @@ enum cs_status cs_timeline_rows(struct cs_timeline *timeline, const json_t *rows
                                 int32_t slots, int32_t n_ranks, int32_t n_stages,
                                 const struct cs_plan *plan, const struct cs_graph *graph,
                                 struct cs_err *err) CS_NODISCARD;
+/* waits of event.spans, of the step that was set last: [receive_us, send_us] of each rank; anything else is
+ * dropped */
+void cs_timeline_waits(struct cs_timeline *timeline, const json_t *waits);
 struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, int32_t stage,
                                            int32_t rank);
 /* forward and backward of one slot, NaN without either */

@@ -19,7 +19,7 @@ static const struct cs_arg sweep_args[] = {
     {"over", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "values of every parameter: { llm_pp = { 1, 2, 4 } }"},
     {"where", CS_ARG_FUNCTION, false, NULL, 0, 0, 0, NULL, "function(p): whether to try this combination"},
     {"build", CS_ARG_FUNCTION, true, NULL, 0, 0, 0, NULL, "function(p): its cs.plan or cs.search; or its cs.job, of all combinations: 'cornstarch-console sweep' runs them"},
-    {"rank_by", CS_ARG_LIST, false, NULL, 0, 0, 0, "{ \"step_ms\", \"peak_memory_gib\" }", "of plans: step_ms, peak_memory_gib, bubble, ranks, the smallest first"},
+    {"rank_by", CS_ARG_LIST, false, NULL, 0, 0, 0, "{ \"slot_ms\", \"peak_memory_gib\" }", "of plans: slot_ms (a step by its slots), step_ms, peak_memory_gib, bubble, ranks, the smallest first"},
 };
 static const struct cs_lua_function functions[] = {
     {"cs.sweep", "plans or jobs of every combination of parameters; plans are ranked", "cs.sweep", sweep_args, CS_ARRAY_LEN(sweep_args), call_sweep, NULL},
@@ -215,14 +215,25 @@ static int read_rank_by(lua_State *L, const struct cs_sweep_metric *by[])
         for (; n < (int)CS_SWEEP_METRICS && lua_rawgeti(L, -1, n + 1) != LUA_TNIL; n++) {
             by[n] = find_metric(lua_tostring(L, -1));
             if (!by[n])
-                cs_lua_error(L, "cs.sweep: rank_by: step_ms, peak_memory_gib, bubble or ranks");
+                cs_lua_error(
+                    L, "cs.sweep: rank_by: slot_ms, step_ms, peak_memory_gib, bubble or ranks");
             lua_pop(L, 1);
         }
     if (n == 0) {
-        by[n++] = &cs_sweep_metrics[0];
-        by[n++] = &cs_sweep_metrics[1];
+        by[n++] = find_metric("slot_ms");
+        by[n++] = find_metric("peak_memory_gib");
     }
     return n;
+}
+
+/* Plans with more slots do more in a step: they are compared by the time of a slot. */
+static void set_slot_time(json_t *row)
+{
+    const double slots = json_number_value(json_object_get(row, "slots"));
+    const double dp = json_number_value(json_object_get(row, "dp"));
+    const double step_ns = json_number_value(json_object_get(row, "step_ns"));
+    if (slots > 0)
+        json_object_set_new(row, "slot_ns", json_real(step_ns / (slots * (dp > 0 ? dp : 1))));
 }
 
 static void rank(lua_State *L, struct sweep *s)
@@ -235,6 +246,7 @@ static void rank(lua_State *L, struct sweep *s)
     struct ranked *row = CS_NEW_ARRAY(box->arena, struct ranked, n + 1);
     for (size_t i = 0; i < n; i++) {
         row[i].row = json_array_get(s->plans, i);
+        set_slot_time(row[i].row);
         row[i].index = i;
         for (int k = 0; k < n_by; k++)
             row[i].by[k] = json_number_value(json_object_get(row[i].row, by[k]->key));

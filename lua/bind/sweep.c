@@ -9,6 +9,7 @@ const struct cs_sweep_metric cs_sweep_metrics[CS_SWEEP_METRICS] = {
     {"peak_memory_gib", "peak_memory_bytes", 1.0 / (1 << 30)},
     {"bubble",          "bubble",            1              },
     {"ranks",           "ranks",             1              },
+    {"slot_ms",         "slot_ns",           1e-6           },
 };
 
 static const json_t *self_json(lua_State *L)
@@ -22,9 +23,11 @@ static const json_t *self_json(lua_State *L)
 static void push_row(lua_State *L, const json_t *row)
 {
     cs_lua_push_json(L, row);
-    for (size_t i = 0; i < 2 && lua_istable(L, -1); i++) {
-        lua_pushnumber(L, json_number_value(json_object_get(row, cs_sweep_metrics[i].key)) *
-                              cs_sweep_metrics[i].scale);
+    for (size_t i = 0; i < CS_SWEEP_METRICS && lua_istable(L, -1); i++) {
+        const json_t *value = json_object_get(row, cs_sweep_metrics[i].key);
+        if (cs_sweep_metrics[i].scale == 1 || !json_is_number(value))
+            continue;
+        lua_pushnumber(L, json_number_value(value) * cs_sweep_metrics[i].scale);
         lua_setfield(L, -2, cs_sweep_metrics[i].name);
     }
 }

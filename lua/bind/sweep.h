@@ -4,7 +4,7 @@
 
 #include <lua.h>
 
-enum { CS_SWEEP_METRICS = 4, CS_SWEEP_PLANS = 1000 /* kept at most */, CS_SWEEP_JOBS = 1000 };
+enum { CS_SWEEP_METRICS = 5, CS_SWEEP_PLANS = 1000 /* kept at most */, CS_SWEEP_JOBS = 1000 };
 
 /* What plans are ranked by: its name in scripts, the key of a row, and the one over the other. */
 struct cs_sweep_metric {

@@ -400,7 +400,7 @@ function live_:logs(...) end
 ---@field over table values of every parameter: { llm_pp = { 1, 2, 4 } }
 ---@field where? function function(p): whether to try this combination
 ---@field build function function(p): its cs.plan or cs.search; or its cs.job, of all combinations: 'cornstarch-console sweep' runs them
----@field rank_by? table of plans: step_ms, peak_memory_gib, bubble, ranks, the smallest first (default { "step_ms", "peak_memory_gib" })
+---@field rank_by? table of plans: slot_ms (a step by its slots), step_ms, peak_memory_gib, bubble, ranks, the smallest first (default { "slot_ms", "peak_memory_gib" })
 
 ---@class cs.lab.tokens.Args
 ---@field tokenizer string tokenizer.json or another file of a tokenizer, or the directory that holds it

@@ -132,6 +132,15 @@ export CORNSTARCH_RUNTIME_DIR=$work/run
 
 # what a screen reader, a pipe and a dumb terminal get
 "$C" </dev/null | grep -q '^ID  NAME' || fail "no list of jobs without a terminal"
+for words in "--color never" "--color=never" "--glyphs ascii" "--plain --color never --glyphs utf8"; do
+  "$C" $words </dev/null | grep -q '^ID  NAME' || fail "$words: no list of jobs"
+done
+rc=0
+"$C" --color never jbos </dev/null >"$work/said" 2>&1 || rc=$?
+[ $rc -eq 1 ] && grep -q 'jobs' "$work/said" || fail "a command behind --color WORD: $rc $(cat "$work/said")"
+"$C" help --json | grep -q '"name": "checkpoint"' || fail "help --json has no commands"
+"$C" help logs --json >"$work/said"
+grep -q '"letter": "f"' "$work/said" && ! grep -q '"name": "checkpoint"' "$work/said" || fail "help logs --json: $(cat "$work/said")"
 "$C" --version | grep -q '^cornstarch-console ' || fail "no version"
 "$C" help --completion bash | bash -n || fail "the completion is no bash"
 echo ok

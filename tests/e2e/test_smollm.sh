@@ -63,6 +63,7 @@ return cs.job {
 LUA
 "$C" inspect vlm.lua --sample 0 >said
 expect_text "<|im_start|>system"
+! grep -qF '\n' said || fail "lines of a sample are no lines: $(cat said)"
 if python3 -c 'import jinja2' 2>/dev/null; then
   "$C" data check vlm.lua --template >said || fail "not the text of its own template: $(cat said)"
   expect_text "64 samples have the text that"

@@ -131,6 +131,26 @@ static void spans_by_action_are_read_through_the_program(void **state)
     check_measured(f);
 }
 
+static void waits_come_with_the_timeline(void **state)
+{
+    struct fixture *f = *state;
+    json_t *msg = spans_message(&f->replay, true), *waits = json_array();
+    for (int r = 0; r < f->replay.program->n_ranks; r++)
+        json_array_append_new(waits, json_pack("[i,i]", 1000 * (r + 1), 7));
+    json_object_set_new(msg, "waits", waits);
+    feed(f->store, msg);
+    for (int r = 0; r < f->replay.program->n_ranks; r++) {
+        const struct cs_timeline_stage stage = cs_timeline_stage(&f->store->measured, 0, r);
+        assert_int_equal(stage.wait_recv_ns, 1000000 * (r + 1));
+        assert_int_equal(stage.wait_send_ns, 7000);
+    }
+    msg =
+        spans_message(&f->replay, true); /* of other ranks, or without sense: they are not known */
+    json_object_set_new(msg, "waits", json_pack("[[i,i]]", 1, 2));
+    feed(f->store, msg);
+    assert_int_equal(cs_timeline_stage(&f->store->measured, 0, 0).wait_recv_ns, -1);
+}
+
 static void spans_of_other_jobs_or_without_sense_are_dropped(void **state)
 {
     struct fixture *f = *state;
@@ -514,6 +534,7 @@ int main(void)
         T(a_shown_job_predicts_what_the_simulator_predicts),
         T(spans_that_explain_themselves_become_the_timeline),
         T(spans_by_action_are_read_through_the_program),
+        T(waits_come_with_the_timeline),
         T(spans_of_other_jobs_or_without_sense_are_dropped),
         T(a_held_timeline_stands_still),
         T(steps_move_job_series_and_figures),

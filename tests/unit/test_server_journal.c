@@ -215,7 +215,9 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
                                   "ALTER TABLE step DROP COLUMN modules; "
                                   "ALTER TABLE step DROP COLUMN sequence; "
                                   "ALTER TABLE job DROP COLUMN tags; "
-                                  "ALTER TABLE job DROP COLUMN note; PRAGMA user_version = 2;",
+                                  "ALTER TABLE job DROP COLUMN note; "
+                                  "ALTER TABLE job DROP COLUMN stopped_ns; "
+                                  "ALTER TABLE job DROP COLUMN bubble; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(old);

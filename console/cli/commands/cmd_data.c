@@ -64,7 +64,7 @@ static void print_marked(const struct cs_rendering *r)
         const struct cs_segment *s = &r->segments[i];
         if (s->is_trained)
             cs_buf_adds(&text, on);
-        cs_str_escape(&text, r->text.data + s->begin, s->end - s->begin, false);
+        cs_str_clean(&text, r->text.data + s->begin, s->end - s->begin);
         if (s->is_trained)
             cs_buf_adds(&text, off);
     }

@@ -1,4 +1,7 @@
 /* dump: a screen as text, from a trace, of a script's plan, or of the daemon's GPUs. */
+#include <string.h>
+#include <unistd.h>
+
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/plan_view.h"
 #include "console/views/view.h"
@@ -46,6 +49,42 @@ static enum cs_status ask_node(struct cs_cmd *cmd, const char *name, json_t **no
     return cs_cmd_call(cmd, request, node, err);
 }
 
+/* Of a job by its number: the daemon says where its directory is. */
+static enum cs_status ask_job(struct cs_cmd *cmd, char path[CS_PATH_CAP], json_t **reply,
+                              struct cs_err *err)
+{
+    json_t *request = NULL;
+    CS_TRY(cs_cmd_job_request(cmd, "job.show", &request, err));
+    CS_TRY(cs_cmd_call(cmd, request, reply, err));
+    const json_t *job = cs_msg_obj(*reply, "job");
+    CS_TRY(cs_path(path, err, "%s/trace", cs_msg_str(job, "dir", "")));
+    if (access(path, R_OK) == 0)
+        return CS_OK;
+    return cs_fail(err, CS_NOT_FOUND,
+                   "job %lld has no trace yet (%s): it begins with the job's first step",
+                   (long long)cs_msg_int(job, "id", 0), path);
+}
+
+static enum cs_status print_document(struct cs_dump *dump, struct cs_err *err)
+{
+    struct cs_buf text = {0};
+    enum cs_status status = cs_dump_replay(dump, &text, err);
+    json_t *doc = cs_doc_new("cornstarch.screen/1"), *lines = json_array();
+    for (const char *at = cs_buf_str(&text); status == CS_OK && *at;) {
+        const size_t n = strcspn(at, "\n");
+        json_array_append_new(lines, json_stringn(at, n));
+        at += n + (at[n] == '\n');
+    }
+    cs_msg_set_int(doc, "cols", dump->cols);
+    cs_msg_set_int(doc, "rows", dump->rows);
+    cs_msg_set(doc, "lines", lines);
+    cs_buf_free(&text);
+    if (status == CS_OK)
+        return cs_cmd_print_doc(doc, err);
+    json_decref(doc);
+    return status;
+}
+
 static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct values *v = cmd->values;
@@ -54,22 +93,33 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
                            .view = v->view,
                            .keys = v->keys,
                            .glyphs = (enum cs_glyph_set)v->glyphs};
-    json_t *node = NULL;
-    if (!dump.trace && !v->script && is_of_node(dump.view)) {
+    json_t *node = NULL, *job = NULL;
+    char path[CS_PATH_CAP];
+    enum cs_status status = CS_OK;
+    if (cmd->n > 0 && (dump.trace || v->script))
+        return cs_fail(err, CS_USAGE,
+                       "dump takes a job's number, --replay or --script, one of them");
+    if (cmd->n > 0) {
+        status = ask_job(cmd, path, &job, err);
+        dump.trace = path;
+        dump.job = cs_msg_obj(job, "job");
+    } else if (!dump.trace && !v->script && is_of_node(dump.view)) {
         CS_TRY(ask_node(cmd, dump.view, &node, err));
         dump.node = node;
     } else if (!dump.trace == !v->script) {
         return cs_fail(err, CS_USAGE,
-                       "dump needs --replay TRACE, a job directory's trace file, or --script "
-                       "SCRIPT; --view gpus alone asks the daemon");
+                       "dump needs the number of a job, --replay TRACE, a job directory's trace "
+                       "file, or --script SCRIPT; --view gpus alone asks the daemon");
     }
-    enum cs_status status = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
+    if (status == CS_OK)
+        status = cs_dump_size(v->size, &dump.cols, &dump.rows, err);
     if (status == CS_OK && v->script)
         status = cs_cmd_eval_plan(cmd, v->script, v->devices, NULL, &dump.here, &result, err);
     dump.spec = result.document;
     if (status == CS_OK)
-        status = cs_cmd_print_dump(&dump, err);
+        status = cmd->json ? print_document(&dump, err) : cs_cmd_print_dump(&dump, err);
     json_decref(node);
+    json_decref(job);
     cs_script_result_free(&result);
     return status;
 }
@@ -77,9 +127,11 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
 const struct cs_command cs_command_dump = {
     .name = "dump",
     .role = CS_ROLE_VIEWER,
-    .usage = "[options] --replay TRACE",
-    .help = "a screen as text: of a recorded trace, of a script's plan or, with --view gpus alone, "
-            "of the daemon's node",
+    .usage = "[options] [ID]",
+    .help =
+        "a screen as text: of a job, of a recorded trace, of a script's plan or, with --view gpus "
+        "alone, of the daemon's node",
     .run = dump_screen,
+    .max_args = 1,
     CS_COMMAND_OPTIONS(options, struct values),
 };

@@ -3,6 +3,7 @@
 #include "console/cli/command/registry.h"
 #include "console/cli/docs/command_docs.h"
 #include "console/cli/docs/manual.h"
+#include "core/wire/wire.h"
 
 static enum cs_status help_of(const struct cs_cmd *cmd, struct cs_buf *out, struct cs_err *err)
 {
@@ -38,11 +39,61 @@ static const struct cs_option options[] = {
 /* clang-format on */
 #undef AT
 
+static void set_text(json_t *o, const char *key, const char *text)
+{
+    if (text && text[0])
+        cs_msg_set_str(o, key, text);
+}
+
+static json_t *options_of(const struct cs_command *command)
+{
+    struct cs_option option[32];
+    const size_t n = cs_command_options(command, option, CS_ARRAY_LEN(option));
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        const char letter[] = {option[i].letter, '\0'};
+        json_t *o = json_object();
+        set_text(o, "name", option[i].name);
+        set_text(o, "letter", letter);
+        set_text(o, "argument", option[i].argname);
+        set_text(o, "default", option[i].dflt);
+        set_text(o, "help", option[i].help);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* all commands, or the one that is named */
+static enum cs_status print_document(const struct cs_cmd *cmd, struct cs_err *err)
+{
+    const struct cs_command *only = NULL;
+    int used;
+    if (cmd->n > 0)
+        CS_TRY(cs_command_find(cmd->all, cmd->n, cmd->args, &only, &used, err));
+    json_t *doc = cs_doc_new("cornstarch.commands/1"), *list = json_array();
+    for (int i = 0; i < cmd->all->n; i++) {
+        const struct cs_command *command = cmd->all->row[i];
+        if (only && only != command)
+            continue;
+        json_t *o = json_object();
+        set_text(o, "name", command->name);
+        set_text(o, "usage", command->usage);
+        set_text(o, "help", command->help);
+        set_text(o, "aliases", command->aliases);
+        cs_msg_set(o, "options", options_of(command));
+        json_array_append_new(list, o);
+    }
+    cs_msg_set(doc, "commands", list);
+    return cs_cmd_print_doc(doc, err);
+}
+
 static enum cs_status help(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct help_values *v = cmd->values;
     struct cs_buf text = {0};
     enum cs_status status = CS_OK;
+    if (cmd->json)
+        return print_document(cmd, err);
     if (v->list)
         cs_commands_list(cmd->all, &text);
     else if (v->mdoc)

@@ -122,6 +122,17 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     cs_run_emit(r, msg, true);
 }
 
+/* [receive_us, send_us] of each rank */
+static json_t *waits_of(const struct cs_span_step *spans)
+{
+    json_t *list = json_array();
+    for (int32_t r = 0; r < spans->n_ranks; r++)
+        json_array_append_new(
+            list, json_pack("[I,I]", (json_int_t)(spans->wait_ns[r][CS_WAIT_RECV] / 1000),
+                            (json_int_t)(spans->wait_ns[r][CS_WAIT_SEND] / 1000)));
+    return list;
+}
+
 /* [rank, action, start_us, end_us, letter, stage, slot, peer, is_grad]: drawable without the
  * program */
 static void emit_spans(struct cs_runner *r, const struct cs_step_report *report,
@@ -146,6 +157,7 @@ static void emit_spans(struct cs_runner *r, const struct cs_step_report *report,
     cs_msg_set_int(msg, "origin_ns", spans->start_ns);
     cs_msg_set_int(msg, "makespan_ns", spans->makespan_ns);
     cs_msg_set(msg, "stage_bubble", stage_bubbles(spans));
+    cs_msg_set(msg, "waits", waits_of(spans));
     cs_msg_set(msg, "spans", list);
     cs_run_emit(r, msg, false);
 }

@@ -25,6 +25,12 @@ assert(#rows == 10, "4 + 1 pairs of stage counts, two schedules")
 for i = 2, #rows do
   assert(rows[i - 1].step_ms <= rows[i].step_ms)
 end
+-- plans with more slots take longer and do more: a slot is what is compared
+local slots = cs.sweep { over = { slots = { 2, 16 } }, build = function(p)
+  return cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, seq_tokens = 64, slots = p.slots }
+end }:plans()
+assert(slots[1].slots == 16 and slots[1].step_ms > slots[2].step_ms and slots[1].slot_ms < slots[2].slot_ms)
+assert(math.abs(slots[1].slot_ms * 16 - slots[1].step_ms) < 1e-9)
 assert(rows[1].parameters.llm_pp + rows[1].parameters.vision_pp <= 5 and rows[1].peak_memory_gib > 0)
 
 local found = cs.search { model = model, cluster = cs.cluster "h100x8", seq_tokens = 64, batch_slots = 8, simulate = 8,

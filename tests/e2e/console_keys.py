@@ -1,0 +1,56 @@
+"""The console on a real terminal: palette, pasted text, keys of the user's own, mouse, clipboard."""
+import os
+import sys
+
+from terminal import Terminal
+
+console = sys.argv[1]
+config = os.path.join(os.environ["XDG_CONFIG_HOME"], "cornstarch", "console.conf")
+os.makedirs(os.path.dirname(config), exist_ok=True)
+with open(config, "w") as out:
+    out.write("key.F5 = 6\ntheme = pink\nkey.z = : l o g s Enter\n")
+
+t = Terminal([console])
+t.wait("[1 Jobs]", "console.conf:2: there is no theme")
+t.wait_mode(2004, True)
+
+t.type("Z")
+t.wait("Z does nothing here")
+t.type("\x1b[200~qX\ry\n\x1b[201~")
+t.wait("pasted bytes are not taken as keys", "[1 Jobs]")
+
+t.type(":me")
+t.wait(":me", "metrics", "Tab completes", "same as: cornstarch-console metrics ID")
+t.type("\x1b[200~trics\x1b[201~\r")  # into the line it goes
+t.wait("[5 Metrics]")
+
+t.type("\x1b[15~")
+t.wait("[6 GPUs]")
+t.type("z")
+t.wait("[7 Logs]")
+
+t.type(":!version\r")
+t.wait("cornstarch-console 0", "[code 0; Enter goes back]")
+t.type("\r")
+t.wait("[7 Logs]")
+t.type(":!jobs ; touch /$(id)\r")  # words are words, not the shell's
+t.wait("[code 1; Enter goes back]")
+t.type("\r")
+t.wait("[7 Logs]")
+
+t.type(":mouse on\r")
+t.wait_mode(1000, True)
+click = "\x1b[<0;5;2M" if t.modes.get(1006) else "\x1b[M" + chr(32) + chr(32 + 5) + chr(32 + 2)
+t.type(click)  # on the first tab
+t.wait("[1 Jobs]")
+t.type(":mouse off\r")
+t.wait_mode(1000, False)
+
+t.type("y")
+t.wait("there is no row to copy here")
+t.type("q")
+code = t.wait_end()
+if code != 0:
+    raise SystemExit("it ended with %d" % code)
+t.wait_mode(2004, False) if t.modes.get(2004) else None
+print("ok")
