@@ -47,13 +47,47 @@ static struct cs_look on_bright(struct cs_look look)
     return look;
 }
 
+/* Colours of xterm whose pairs stay apart for every kind of colour blindness, each with a contrast of at
+ * least 4.5 to black (test_console_theme): blues for what passes, oranges for what is paid for. */
+enum { SKY = 74, DEEP = 32, PALE = 117, ORANGE = 214, VERMILION = 202, LEMON = 227, SNOW = 231 };
+
+static const struct {
+    enum cs_style style;
+    struct cs_look look;
+} safe[] = {
+    {CS_STYLE_TITLE,     {PALE, OWN, 0}                },
+    {CS_STYLE_TAB_ON,    {PALE, OWN, CS_ATTR_BOLD}     },
+    {CS_STYLE_KEY,       {PALE, OWN, 0}                },
+    {CS_STYLE_FORWARD,   {SKY, OWN, 0}                 },
+    {CS_STYLE_BACKWARD,  {ORANGE, OWN, 0}              },
+    {CS_STYLE_OPTIMIZER, {SNOW, OWN, CS_ATTR_BOLD}     },
+    {CS_STYLE_CRITICAL,  {BLACK, PALE, 0}              },
+    {CS_STYLE_FROZEN,    {DEEP, OWN, CS_ATTR_BOLD}     },
+    {CS_STYLE_PASSES,    {PALE, OWN, 0}                },
+    {CS_STYLE_TRAINS,    {ORANGE, OWN, CS_ATTR_BOLD}   },
+    {CS_STYLE_GOOD,      {SKY, OWN, 0}                 },
+    {CS_STYLE_WARN,      {LEMON, OWN, 0}               },
+    {CS_STYLE_BAD,       {VERMILION, OWN, CS_ATTR_BOLD}},
+    {CS_STYLE_BANNER,    {BLACK, ORANGE, 0}            },
+};
+
+static struct cs_look safe_look(enum cs_style style)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(safe); i++)
+        if (safe[i].style == style)
+            return safe[i].look;
+    return looks[style].mono;
+}
+
 static const struct {
     const char *name, *help;
 } schemes[CS_SCHEME_COUNT] = {
-    [CS_SCHEME_DEFAULT] = {"default", "blue and yellow, cyan and magenta: for a dark background"},
-    [CS_SCHEME_LIGHT] = {"light",   "blue and magenta: for a bright background"               },
-    [CS_SCHEME_MONO] = {"mono",    "bold, dim and reverse instead of colours"                },
-    [CS_SCHEME_NONE] = {"none",    "text alone"                                              },
+    [CS_SCHEME_DEFAULT] = {"default", "blue and yellow, cyan and magenta: for a dark background"    },
+    [CS_SCHEME_LIGHT] = {"light",   "blue and magenta: for a bright background"                   },
+    [CS_SCHEME_SAFE] = {"safe",
+                           "blues and oranges of 256 colours: told apart without red, green or blue"},
+    [CS_SCHEME_MONO] = {"mono",    "bold, dim and reverse instead of colours"                    },
+    [CS_SCHEME_NONE] = {"none",    "text alone"                                                  },
 };
 
 const char *cs_theme_name(int scheme)
@@ -72,6 +106,8 @@ struct cs_look cs_theme_look(enum cs_scheme scheme, enum cs_style style)
         return (struct cs_look){OWN, OWN, 0};
     if (scheme == CS_SCHEME_MONO)
         return looks[style].mono;
+    if (scheme == CS_SCHEME_SAFE)
+        return safe_look(style);
     return scheme == CS_SCHEME_LIGHT ? on_bright(looks[style].color) : looks[style].color;
 }
 

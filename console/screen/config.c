@@ -89,7 +89,7 @@ static enum cs_status set_theme(struct cs_screen_config *config, const char *nam
             config->theme = i;
             return CS_OK;
         }
-    return cs_fail(err, CS_INVALID, "there is no theme \"%.40s\"; default, light, mono, none",
+    return cs_fail(err, CS_INVALID, "there is no theme \"%.40s\"; default, light, safe, mono, none",
                    value);
 }
 

@@ -134,7 +134,7 @@ static bool is_same_look(struct cs_look a, struct cs_look b)
 
 static bool has_colors_of(enum cs_scheme scheme)
 {
-    return scheme == CS_SCHEME_DEFAULT || scheme == CS_SCHEME_LIGHT;
+    return scheme == CS_SCHEME_DEFAULT || scheme == CS_SCHEME_LIGHT || scheme == CS_SCHEME_SAFE;
 }
 
 /* a colour that this terminal has, else its own */
