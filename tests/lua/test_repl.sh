@@ -4,7 +4,7 @@
 set -eu
 bin=$(realpath "${CORNSTARCH_BIN:-build/bin}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/cs-repl.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap '"$bin/cornstarch-console" daemon stop >/dev/null 2>&1; rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work XDG_RUNTIME_DIR=$work CORNSTARCH_NVML=none LC_ALL=C.UTF-8
 fail() { echo "FAILED: $*"; exit 1; }
 typed() { # WANT-RC: standard input typed, output in $work/out
