@@ -1,5 +1,5 @@
 #!/bin/bash
-# Jobs of other shapes than a plain pipeline - replicas, two encoders, interleaved, one rank - are killed at any
+# Jobs of other shapes than a plain pipeline - replicas, two encoders, interleaved, a context, one rank - are killed at any
 # moment: a worker, the feeder, the runner or all at once. Resumed as often as it takes, they end with the losses,
 # gradient norms and weights of a job that nobody touched, all digits. CORNSTARCH_LONG: 40 kills, else one a shape.
 . "$(dirname "$0")/../support/e2e.sh"
@@ -38,6 +38,7 @@ LUA
 common=(batch=8 "steps=$steps" 'checkpoint={ every_steps = 10, keep = 4 }')
 write_job replicas.lua "${common[@]}" vision=1 llm=1 'plan=dp = 2,'
 write_job interleaved.lua "${common[@]}" vision=1 llm=2 slots=4 'plan=schedule = "interleaved",'
+write_job context.lua "${common[@]}" vision=1 'llm=1, cp = 2'
 write_job one.lua "${common[@]}" 'modality="encoder-colocated"'
 two_encoders two.lua
 
@@ -80,6 +81,6 @@ survives() { # SHAPE: its job, its reference, kills
 has_rows_or_over() { has_rows "$1" "$2" || is_over "$1"; }
 
 killed=0
-for shape in replicas two interleaved one; do survives $shape; done
+for shape in replicas two interleaved context one; do survives $shape; done
 [ $killed -ge 3 ] || fail "only $killed kills hit"
 echo "ok: $killed kills"

@@ -38,6 +38,7 @@
     X(model_check)          \
     X(model_convert)        \
     X(selftest_family)      \
+    X(selftest_parallel)    \
     X(data_make_shapes)     \
     X(data_check)           \
     X(inspect)              \

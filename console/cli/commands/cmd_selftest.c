@@ -142,3 +142,182 @@ const struct cs_command cs_command_selftest_family = {
     .max_args = 1,
     CS_COMMAND_OPTIONS(options, struct values),
 };
+
+/* ---- layouts ---- */
+
+struct parallel_values {
+    struct cs_cmd_common common;
+    const char *device, *precision;
+};
+
+#define AT(field) offsetof(struct parallel_values, field)
+/* clang-format off */
+static const struct cs_option parallel_options[] = {
+    {"device", 'D', CS_OPT_STRING, 0, 0, "cpu:0", "DEVICE", NULL, "where it runs: cpu:0, cuda:0", AT(device)},
+    {"precision", 'P', CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "what it computes in, fp32 or bf16; default: what the device usually does", AT(precision)},
+};
+static const struct cs_column layout_columns[] = {
+    {"LAYOUT",    6, 0, 0, CS_ALIGN_LEFT },
+    {"COMPARED",  8, 0, 0, CS_ALIGN_RIGHT},
+    {"DEVIATION", 9, 0, 0, CS_ALIGN_RIGHT},
+    {"LIMIT",     5, 0, 0, CS_ALIGN_RIGHT},
+    {"",          4, 0, 0, CS_ALIGN_LEFT },
+    {"WORST",     5, 0, 0, CS_ALIGN_LEFT },
+};
+
+/* clang-format on */
+#undef AT
+
+/* of the language model; an encoder has a rank of its own */
+static const struct parallel_layout {
+    const char *name, *schedule;
+    int stages, replicas, context;
+} parallel_layouts[] = {
+    {"pp 2",       NULL,    2, 1, 1},
+    {"pp 2 zb-h1", "zb-h1", 2, 1, 1},
+    {"dp 2",       NULL,    1, 2, 1},
+    {"cp 2",       NULL,    1, 1, 2},
+    {"cp 3",       NULL,    1, 1, 3},
+    {"cp 4",       NULL,    1, 1, 4},
+    {"pp 2, cp 2", NULL,    2, 1, 2},
+    {"dp 2, cp 2", NULL,    1, 2, 2},
+};
+
+static enum cs_status try_layout(const struct parallel_values *v, const char *dir,
+                                 const struct parallel_layout *l, json_t **out, struct cs_err *err)
+{
+    json_t *layout =
+        json_pack("{s:i, s:i, s:i, s:i, s:s*}", "stages", l->stages, "encoder_stages", 1,
+                  "replicas", l->replicas, "context", l->context, "schedule", l->schedule);
+    json_t *request = json_pack("{s:s, s:s, s:s*, s:o}", "dir", dir, "device", v->device,
+                                "precision", v->precision, "layout", layout);
+    if (request == NULL)
+        return cs_fail(err, CS_INVALID, "%s is not valid UTF-8", dir);
+    enum cs_status status = cs_ask_worker("--selftest", request, out, err);
+    json_decref(request);
+    if (status != CS_OK)
+        return cs_wrap(err, status, "%s", l->name);
+    cs_msg_set_str(*out, "layout", l->name);
+    return CS_OK;
+}
+
+/* the check that is nearest to its limit, or beyond it */
+static const json_t *worst_check(const json_t *outcome)
+{
+    const json_t *worst = NULL;
+    double most = -1;
+    size_t i;
+    json_t *check;
+    json_array_foreach(json_object_get(outcome, "checks"), i, check)
+    {
+        const double part = cs_msg_num(check, "deviation", 0) / cs_msg_num(check, "limit", 1);
+        if (!cs_msg_bool(check, "ok", false))
+            return check;
+        if (part > most) {
+            most = part;
+            worst = check;
+        }
+    }
+    return worst;
+}
+
+static void print_layouts(const json_t *list)
+{
+    struct cs_buf text = {0};
+    struct cs_table *table = cs_table_new(layout_columns, CS_ARRAY_LEN(layout_columns));
+    size_t i;
+    json_t *outcome;
+    json_array_foreach(list, i, outcome)
+    {
+        const json_t *check = worst_check(outcome);
+        char n[32], deviation[32], limit[32];
+        snprintf(n, sizeof n, "%zu", json_array_size(json_object_get(outcome, "checks")));
+        snprintf(deviation, sizeof deviation, "%.2g", cs_msg_num(check, "deviation", 0));
+        snprintf(limit, sizeof limit, "%.2g", cs_msg_num(check, "limit", 0));
+        const char *cells[] = {cs_msg_str(outcome, "layout", ""),
+                               n,
+                               deviation,
+                               limit,
+                               cs_msg_bool(outcome, "ok", false) ? "ok" : "BAD",
+                               cs_msg_str(check, "what", "")};
+        cs_table_add(table, cells);
+    }
+    cs_table_render(table, cs_cmd_width(), true, &text);
+    cs_table_free(table);
+    cs_cmd_print(&text);
+    cs_buf_free(&text);
+}
+
+/* the document of a family, its checks named by their layout */
+static json_t *layouts_doc(const char *dir, const json_t *list, bool is_good)
+{
+    json_t *doc = cs_doc_new("cornstarch.selftest/1"), *checks = json_array(), *outcome, *check;
+    const json_t *first = json_array_get(list, 0);
+    size_t i, k;
+    json_array_foreach(list, i, outcome)
+    {
+        json_array_foreach(json_object_get(outcome, "checks"), k, check)
+        {
+            char what[128];
+            json_t *named = json_deep_copy(check);
+            snprintf(what, sizeof what, "%s: %s", cs_msg_str(outcome, "layout", ""),
+                     cs_msg_str(check, "what", ""));
+            cs_msg_set_str(named, "what", what);
+            json_array_append_new(checks, named);
+        }
+    }
+    cs_msg_set_str(doc, "dir", dir);
+    cs_msg_set_str(doc, "family", cs_msg_str(first, "family", ""));
+    cs_msg_set_str(doc, "device", cs_msg_str(first, "device", ""));
+    cs_msg_set(doc, "checks", checks);
+    cs_msg_set_bool(doc, "ok", is_good);
+    return doc;
+}
+
+static enum cs_status show_layouts(struct cs_cmd *cmd, const char *dir, const json_t *list,
+                                   struct cs_err *err)
+{
+    bool is_good = true;
+    size_t i;
+    json_t *outcome;
+    json_array_foreach(list, i, outcome) is_good &= cs_msg_bool(outcome, "ok", false);
+    if (cmd->json) {
+        CS_TRY(cs_cmd_print_doc(layouts_doc(dir, list, is_good), err));
+    } else {
+        print_layouts(list);
+        if (is_good)
+            cs_say(stdout, "ok: every layout computes what one rank computes\n");
+    }
+    return is_good ? CS_OK : cs_fail(err, CS_CORRUPT, "%s: a layout differs from one rank", dir);
+}
+
+static enum cs_status test_parallel(struct cs_cmd *cmd, struct cs_err *err)
+{
+    char dir[PATH_MAX];
+    if (realpath(cmd->args[0], dir) == NULL)
+        return cs_fail_errno(err, "the directory %s", cmd->args[0]);
+    json_t *list = json_array();
+    enum cs_status status = CS_OK;
+    for (size_t i = 0; status == CS_OK && i < CS_ARRAY_LEN(parallel_layouts); i++) {
+        json_t *outcome = NULL;
+        status = try_layout(cmd->values, dir, &parallel_layouts[i], &outcome, err);
+        if (status == CS_OK)
+            json_array_append_new(list, outcome);
+    }
+    if (status == CS_OK)
+        status = show_layouts(cmd, dir, list, err);
+    json_decref(list);
+    return status;
+}
+
+const struct cs_command cs_command_selftest_parallel = {
+    .name = "selftest parallel",
+    .role = CS_ROLE_VIEWER,
+    .usage = "[options] DIR",
+    .help = "run and train the model of a golden directory over pipelines, replicas and contexts, "
+            "compare with one rank",
+    .run = test_parallel,
+    .min_args = 1,
+    .max_args = 1,
+    CS_COMMAND_OPTIONS(parallel_options, struct parallel_values),
+};
