@@ -10,7 +10,7 @@
 
 enum {
     DEADLINE_MS = 60000,
-    GROUPS = 4,
+    GROUPS = 2,
     GROUP_BYTES = 16 << 20
 }; /* the latter two as jobs have them */
 

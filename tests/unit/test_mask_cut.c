@@ -152,6 +152,24 @@ static void rows_that_are_not_in_order_stay_plain(void **state)
     cs_arena_free(m.arena);
 }
 
+/* A rank of a context: some rows, without documents that are counted, before the keys of all. */
+static void rows_before_other_keys_stay_plain(void **state)
+{
+    (void)state;
+    struct cs_mask_span span[MAX_SPANS];
+    struct made m =
+        make(span, mixed(16384, true, span), (struct cs_mask_rule){.kind = CS_MASK_ITEM});
+    const struct cs_mask_plan keys = m.plan;
+    m.plan.n_tokens /= 2;
+    m.plan.n_segments = 0;
+    m.plan.segment = NULL;
+    m.plan.keys = &keys;
+    m.n_plain = cs_mask_tile_rows(&m.plan, false, m.plain);
+    m.n_chosen = cs_mask_tile_rows_chosen(&m.plan, m.chosen);
+    assert_false(is_cut(&m));
+    cs_arena_free(m.arena);
+}
+
 /* ---- the count ---- */
 
 static uint64_t seed = 5;
@@ -231,6 +249,7 @@ int main(void)
         cmocka_unit_test(packed_documents_of_text_stay_plain),
         cmocka_unit_test(nothing_is_cut_where_borders_are_those_of_tiles),
         cmocka_unit_test(rows_that_are_not_in_order_stay_plain),
+        cmocka_unit_test(rows_before_other_keys_stay_plain),
         cmocka_unit_test(blocks_meet_the_tiles_that_have_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ enum { CS_MASK_CUT_GAIN = 14 };
 /* First rows of the query tiles, the better of cs_mask_tile_rows(plan, false) and
  * cs_mask_tile_rows_at_runs: row has room for cs_mask_tile_room(plan) numbers. Returns the number
  * of tiles. Tiles stay plain under rules that do not ask what a token is, where rows are not in
- * document order (core/mask/runs.h), and where counting would take long (more than 2^20 steps: many
+ * document order (core/mask/runs.h) or have keys that are others, and where counting would take long (more than 2^20 steps: many
  * runs that are short). */
 int32_t cs_mask_tile_rows_chosen(const struct cs_mask_plan *plan, int32_t *row);
 /* First rows of the halves that n tiles have, and the end; half: room for 2 n + 1. Returns how

@@ -86,8 +86,8 @@ static void finish_on_device(void *user, int32_t which)
 
 /* Groups of heads: where they travel beside computing, and each is large enough to fill the links. For
  * tests and comparisons the environment says otherwise: CORNSTARCH_CONTEXT_GROUPS is how many, of any
- * size. */
-enum { GROUPS = 4, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
+ * size. Two: 1, 4 and 8 were no faster (tests/bench/RESULTS.md). */
+enum { GROUPS = 2, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
 
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
 {
