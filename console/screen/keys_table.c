@@ -1,5 +1,4 @@
 /* The table of keys: those of every view, and those of each. */
-#include <string.h>
 
 #include "console/screen/keys.h"
 
@@ -45,7 +44,8 @@ static const struct cs_key_row others[] = {
 static int put(struct cs_key_row *out, int n, const struct cs_key_row *rows, size_t n_rows)
 {
     CS_ASSERT(n + (int)n_rows <= CS_KEYS);
-    memcpy(out + n, rows, n_rows * sizeof *rows);
+    for (size_t i = 0; i < n_rows; i++)
+        out[(size_t)n + i] = rows[i];
     return n + (int)n_rows;
 }
 

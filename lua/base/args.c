@@ -193,12 +193,13 @@ static void spell_out(lua_State *L, const struct cs_arg *arg)
     lua_rawset(L, 1);
 }
 
-void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
+/* keep: places of the stack that stay, the table among them */
+static void check_args(lua_State *L, const struct cs_lua_function *f, int keep)
 {
     if (!lua_istable(L, 1))
         cs_lua_error(L, "%s: takes one table of named arguments, got %s; write %s { ... }", f->name,
                      luaL_typename(L, 1), f->name);
-    lua_settop(L, 1);
+    lua_settop(L, keep);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
             cs_lua_error(L, "%s: arguments have names; position %d has none", f->name,
@@ -220,6 +221,18 @@ void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
         lua_pop(L, 1);
     }
     note_defaults(L, f);
+}
+
+void cs_lua_args_check(lua_State *L, const struct cs_lua_function *f)
+{
+    check_args(L, f, 1);
+}
+
+void cs_lua_args_check_method(lua_State *L, const struct cs_lua_function *f)
+{
+    lua_settop(L, 2);
+    lua_insert(L, 1);
+    check_args(L, f, 2); /* what is off the stack may be collected */
 }
 
 /* Raw: a metatable must not run code, nor make values that nothing keeps alive. */

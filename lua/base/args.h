@@ -49,6 +49,9 @@ struct cs_lua_function {
 /* The table at index 1 against the rows; raises file:line: cs.plan: unknown key 'sedd'; did you
  * mean 'seed'? Afterwards every present key has the right type. */
 void cs_lua_args_check(lua_State *L, const struct cs_lua_function *function);
+/* The same for a method: a value at index 1, the table at 2. Afterwards the table is at 1 and the value,
+ * which nothing else may keep alive, at 2. */
+void cs_lua_args_check_method(lua_State *L, const struct cs_lua_function *function);
 
 /* The row of a key; raises when there is none. */
 const struct cs_arg *cs_lua_arg(lua_State *L, const struct cs_lua_function *function,

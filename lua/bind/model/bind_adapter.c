@@ -66,9 +66,7 @@ int cs_lua_model_lora(lua_State *L)
     const struct cs_lua_value *model = cs_lua_value_test(L, 1);
     if (!model || model->kind != CS_LUA_MODEL || !lua_istable(L, 2))
         return cs_lua_error(L, "call it with a colon and a table: model:lora { rank = 8 }");
-    lua_settop(L, 2);
-    lua_insert(L, 1); /* the table, the model */
-    cs_lua_args_check(L, &function);
+    cs_lua_args_check_method(L, &function);
     const char *module = cs_lua_args_string(L, "module", "llm"),
                *from = cs_lua_args_string(L, "from", NULL);
     struct cs_lua_value *out = cs_lua_value_new(L, CS_LUA_MODEL, NULL);
