@@ -14,7 +14,8 @@ struct cs_saver {
     const struct cs_shard **shard; /* (n_shards) what is stored */
     struct cs_ckpt_part *part;     /* (n_parts) pointing into copy */
     int n_shards, n_parts;
-    float *copy; /* made at the first save, used again */
+    float *copy;  /* made at the first save, used again */
+    float *range; /* of one parameter, where ranks share matrices */
     pthread_t thread;
     bool is_running;
     int64_t step;
@@ -35,7 +36,7 @@ enum cs_status cs_saver_new(struct cs_params *params, const char *dir, int rank,
         .done = done,
         .user = user,
         .shard = calloc(n, sizeof *s->shard),
-        .part = calloc(n * CS_SLICE_FLAT_MAX, sizeof *s->part),
+        .part = calloc(n * CS_TP_SLICES, sizeof *s->part),
     };
     if (s->dir == NULL || s->shard == NULL || s->part == NULL) {
         cs_saver_free(s);
@@ -58,10 +59,16 @@ static void *write_files(void *arg)
 
 static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
 {
-    size_t floats = 1;
+    size_t floats = 1, most = 1;
     s->n_shards = cs_params_listed(s->params, s->shard);
-    for (int i = 0; i < s->n_shards; i++)
+    for (int i = 0; i < s->n_shards; i++) {
         floats += CS_STATES * (size_t)s->shard[i]->own_n;
+        most = (size_t)s->shard[i]->own_n > most ? (size_t)s->shard[i]->own_n : most;
+    }
+    if (s->params->tp.ranks > 1 && s->range == NULL &&
+        (s->range = malloc(most * sizeof *s->range)) == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
+                       most * sizeof *s->range);
     if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
                        floats * sizeof *s->copy);
@@ -69,19 +76,33 @@ static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
 }
 
 /* The slices of what this rank has of a parameter; its arrays follow each other from `copy` on. */
-static void add_parts(struct cs_saver *s, const struct cs_shard *shard, const float *copy)
+static void add_parts(struct cs_saver *s, const struct cs_shard *shard,
+                      const struct cs_tp_slice *slice, int n, const float *copy)
 {
-    struct cs_slice slice[CS_SLICE_FLAT_MAX];
-    const struct cs_slice whole = cs_slice_whole(shard->param);
-    const int n = cs_slice_from_flat(&whole, shard->own_at, shard->own_n, slice);
-    for (int i = 0; i < n; copy += cs_slice_count(&slice[i]), i++)
+    for (int i = 0; i < n; copy += cs_slice_count(&slice[i].whole), i++)
         s->part[s->n_parts++] = (struct cs_ckpt_part){
-            .param = shard->param,
-            .slice = slice[i],
+            .param = shard->whole,
+            .slice = slice[i].whole,
             .master = copy,
             .exp_avg = copy + shard->own_n,
             .exp_avg_sq = copy + 2 * shard->own_n,
         };
+}
+
+/* Elements of the shard as they lie on the rank become the arrays of its slices, in the same place. */
+static void sort(struct cs_saver *s, const struct cs_tp_slice *slice, int n, int64_t count,
+                 float *copy)
+{
+    float *to = s->range;
+    for (int i = 0; i < n; to += cs_slice_count(&slice[i].whole), i++)
+        cs_tp_slice_take(&slice[i], copy, to);
+    memcpy(copy, s->range, (size_t)count * sizeof *copy);
+}
+
+static int slices_of(const struct cs_shard *t, struct cs_tp_slice slice[CS_TP_SLICES])
+{
+    static const struct cs_tp_part all = {.dim = -1, .holders = 1};
+    return cs_tp_slices(t->part != NULL ? t->part : &all, t->param, t->own_at, t->own_n, slice);
 }
 
 static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
@@ -91,10 +112,15 @@ static enum cs_status snapshot(struct cs_saver *s, struct cs_err *err)
     s->n_parts = 0;
     for (int i = 0; i < s->n_shards; i++) {
         const struct cs_shard *shard = s->shard[i];
+        struct cs_tp_slice slice[CS_TP_SLICES];
+        const int n = slices_of(shard, slice);
         float *const copy = at;
-        for (int k = 0; k < CS_STATES; k++, at += shard->own_n)
+        for (int k = 0; k < CS_STATES; k++, at += shard->own_n) {
             CS_TRY(cs_params_state(s->params, shard, (enum cs_state)k, at, err));
-        add_parts(s, shard, copy);
+            if (s->range != NULL)
+                sort(s, slice, n, shard->own_n, at);
+        }
+        add_parts(s, shard, slice, n, copy);
     }
     return CS_OK;
 }
@@ -130,5 +156,6 @@ void cs_saver_free(struct cs_saver *saver)
     free(saver->shard);
     free(saver->part);
     free(saver->copy);
+    free(saver->range);
     free(saver);
 }

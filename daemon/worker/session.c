@@ -117,15 +117,25 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->param->name, (*y)->param->name);
 }
 
-/* Whole values of an entry; replicas but the first only give their part. */
+/* What replicas and ranks of a stage have is whole on the first of them, which tells it. */
+static bool tells(const struct cs_params *p)
+{
+    return p->replica == 0 && p->tp.at == 0;
+}
+
+/* Whole values of an entry on the rank that tells; the others only give their part. */
 static enum cs_status whole_values(const struct cs_session *s, const struct cs_shard *t,
                                    const float **out, struct cs_err *err)
 {
     struct cs_params *p = s->trainer->params;
+    const float *own = p->staging;
     if (p->n_replicas == 1 || t->grad == NULL)
-        return cs_params_values(p, t, out, err);
-    *out = p->staging;
-    return cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging, err);
+        CS_TRY(cs_params_values(p, t, &own, err));
+    else
+        CS_TRY(cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging,
+                                   err));
+    *out = own;
+    return p->replica == 0 ? cs_tensor_ranks_collect(s->trainer->tensors, t, own, out, err) : CS_OK;
 }
 
 static enum cs_status add_weight(const struct cs_session *s, const struct cs_shard *t, json_t *list,
@@ -134,9 +144,9 @@ static enum cs_status add_weight(const struct cs_session *s, const struct cs_sha
     const float *values;
     char hash[33];
     CS_TRY(whole_values(s, t, &values, err));
-    if (s->trainer->params->replica != 0)
+    if (!tells(s->trainer->params))
         return CS_OK;
-    cs_xxh3_128_hex(values, (size_t)t->param->count * sizeof *values, hash);
+    cs_xxh3_128_hex(values, (size_t)t->whole->count * sizeof *values, hash);
     json_array_append_new(list, json_pack("[i, s]", (int)t->param->id, hash));
     return CS_OK;
 }
@@ -151,9 +161,10 @@ static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, str
     if (p->tied == NULL || p->embed != NULL)
         return CS_OK;
     CS_TRY(whole_values(s, p->tied, &values, err));
-    cs_xxh3_128_hex(values, (size_t)p->tied->param->count * sizeof *values, hash);
-    if (p->replica == 0)
-        cs_msg_set_str(msg, "tied_copy", hash);
+    if (!tells(p))
+        return CS_OK;
+    cs_xxh3_128_hex(values, (size_t)p->tied->whole->count * sizeof *values, hash);
+    cs_msg_set_str(msg, "tied_copy", hash);
     return CS_OK;
 }
 
@@ -184,15 +195,15 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
     for (int i = 0; status == CS_OK && i < n; i++) {
         status = whole_values(s, list[i], &values, err);
         cs_sha256_add(sha, list[i]->param->name, strlen(list[i]->param->name) + 1);
-        if (status == CS_OK)
-            cs_sha256_add(sha, values, (size_t)list[i]->param->count * sizeof *values);
+        if (status == CS_OK && tells(p))
+            cs_sha256_add(sha, values, (size_t)list[i]->whole->count * sizeof *values);
     }
     cs_sha256_end(sha, hash);
     cs_sha256_free(sha);
     free(list);
     cs_msg_set_int(msg, "rank", s->rank);
     cs_msg_set_int(msg, "step", s->step);
-    cs_msg_set_str(msg, "weights_hash", p->replica == 0 ? hash : "");
+    cs_msg_set_str(msg, "weights_hash", tells(p) ? hash : "");
     cs_msg_set(msg, "weights", weights);
     if (status == CS_OK)
         cs_control_send(s->control, msg);

@@ -28,7 +28,7 @@ static const struct cs_arg cluster_args[] = {
 static const struct cs_arg plan_args[] = {
     {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
-    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module, ranks that split the rows of the LLM or share items of an encoder: { vision = { pp = 1 }, llm = { pp = 2, cp = 2 } }"},
+    {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module, ranks that share its matrices (tp), and ranks that split the rows of the LLM or share items of an encoder (cp): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }"},
     {"modality", CS_ARG_STRING, false, CS_MODALITY_WORDS, 0, 0, 0, "\"" CS_MODALITY_DEFAULT "\"", CS_MODALITY_HELP},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
@@ -91,11 +91,6 @@ static void add_parallel(lua_State *L, json_t *plan)
                 "cs.plan: parallel.%s.dp: a job has one dp for all modules: cs.plan { dp = "
                 "%d, ... }; others are planned with cs.search",
                 name, (int)json_integer_value(json_object_get(row, "dp")));
-        if (json_object_get(row, "tp"))
-            cs_lua_error(L,
-                         "cs.plan: parallel.%s.tp: layouts with tp are planned and simulated, not "
-                         "yet run: a job uses pp, cp and dp; plan them with cs.search",
-                         name);
     }
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {

@@ -40,7 +40,12 @@ static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed, struct 
     m->plan.tied_bytes = 1;
 }
 
-/* Ranks of as wide programs stand opposite each other, one by one. */
+static bool is_as_wide(const struct cs_rank_shape *a, const struct cs_rank_shape *b)
+{
+    return a->tp <= b->tp && a->cp <= b->cp && a->ep <= b->ep;
+}
+
+/* Ranks of programs that are as wide in every dimension stand opposite each other, one by one. */
 static void check_peers(const struct cs_plan *plan, int32_t rank)
 {
     const int32_t own = cs_plan_rank_in_replica(plan, rank);
@@ -48,7 +53,9 @@ static void check_peers(const struct cs_plan *plan, int32_t rank)
         const int32_t peer = cs_plan_peer(plan, rank, other);
         assert_int_equal(cs_plan_rank_in_replica(plan, peer), other);
         assert_int_equal(cs_plan_replica(plan, peer), cs_plan_replica(plan, rank));
-        if (cs_plan_width(plan, own) <= cs_plan_width(plan, other))
+        const struct cs_rank_shape here = cs_plan_rank_shape(plan, own);
+        const struct cs_rank_shape there = cs_plan_rank_shape(plan, other);
+        if (is_as_wide(&here, &there))
             assert_int_equal(cs_plan_peer(plan, peer, own), rank);
     }
 }
@@ -237,9 +244,16 @@ static void shapes_that_no_worker_runs_are_refused(void **state)
     struct cs_err err = {.text = ""};
     cs_test_random_plan(&m, &seed, CS_TEST_OWN_RANKS, "1f1b");
     m.stage[0].name = "vision.0";
-    m.stage[0].shape.tp = 2;
+    m.stage[0].shape.ep = 2;
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "vision.0 has the shape tp 2, cp 1, ep 1, dp 1"));
+    assert_non_null(strstr(err.text, "vision.0 has the shape tp 1, cp 1, ep 2, dp 1"));
+    m.stage[0].shape = (struct cs_rank_shape){.tp = 2};
+    assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_OK);
+    m.stage[1].name = "vision.1";
+    m.stage[1].rank = m.stage[0].rank;
+    assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "vision.1 has tp 1, vision.0 on the same rank has tp 2"));
+    m.stage[1].rank = 1;
     m.stage[0].shape = (struct cs_rank_shape){.cp = 2};
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "vision.0 has cp 2: all stages of a branch must have one cp"));

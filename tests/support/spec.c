@@ -86,10 +86,16 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
     json_t *parallel = json_pack("{s:{s:i}}", "llm", "pp", or_int(o->llm_pp, 1));
     if (o->llm_cp > 1)
         json_object_set_new(json_object_get(parallel, "llm"), "cp", json_integer(o->llm_cp));
+    if (o->llm_tp > 1)
+        json_object_set_new(json_object_get(parallel, "llm"), "tp", json_integer(o->llm_tp));
     if (n_encoders > 0)
-        json_object_set_new(parallel, "vision", json_pack("{s:i}", "pp", or_int(o->vision_pp, 1)));
+        json_object_set_new(
+            parallel, "vision",
+            json_pack("{s:i, s:i}", "pp", or_int(o->vision_pp, 1), "tp", or_int(o->vision_tp, 1)));
     if (n_encoders > 1)
-        json_object_set_new(parallel, "depth", json_pack("{s:i}", "pp", or_int(o->depth_pp, 1)));
+        json_object_set_new(
+            parallel, "depth",
+            json_pack("{s:i, s:i}", "pp", or_int(o->depth_pp, 1), "tp", or_int(o->vision_tp, 1)));
     json_t *row;
     const char *name;
     json_object_foreach(parallel, name, row)

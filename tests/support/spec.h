@@ -31,6 +31,7 @@ struct cs_test_spec {
     int window, prefix;    /* tokens, of the masks of these names */
     int dp;                /* [1] */
     int llm_cp;            /* [1] ranks that split the rows of a slot */
+    int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
     int vision_cp;         /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;   /* ["lpt"] how */
     int context_rows;      /* [0: not said] of a rank, before more ranks split a slot */

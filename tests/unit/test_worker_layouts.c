@@ -83,13 +83,19 @@ static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *
 
 static pthread_mutex_t outcome_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Of what ranks of a stage have in pieces, the hash is that of the first. */
+static bool is_elsewhere(const struct cs_trainer *t, const struct cs_shard *tensor)
+{
+    return t->params->tp.at > 0 && tensor->part->dim >= 0;
+}
+
 /* replicas have the same values */
 static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
     for (int32_t i = 0; i < t->params->n; i++) {
         const struct cs_shard *tensor = &t->params->shard[i];
         char hash[33];
-        if (!tensor->is_counted)
+        if (!tensor->is_counted || is_elsewhere(t, tensor))
             continue;
         CS_ASSERT(cs_params_hash(t->params, tensor, hash, NULL) == CS_OK);
         pthread_mutex_lock(&outcome_lock);
@@ -108,10 +114,17 @@ static enum cs_status keep_values(const struct cs_trainer *t, struct outcome *o,
         if (!tensor->is_counted)
             continue;
         CS_TRY(cs_params_values(t->params, tensor, &values, err));
-        float *copy = malloc((size_t)tensor->param->count * sizeof *copy);
-        CS_ASSERT(copy != NULL);
-        memcpy(copy, values, (size_t)tensor->param->count * sizeof *copy);
-        o->value[tensor->param->id] = copy;
+        const size_t n = (size_t)tensor->whole->count;
+        pthread_mutex_lock(&outcome_lock);
+        float **copy = &o->value[tensor->param->id];
+        if (*copy == NULL)
+            *copy = malloc(n * sizeof **copy);
+        CS_ASSERT(*copy != NULL);
+        if (tensor->part != NULL)
+            cs_tp_put(tensor->part, tensor->whole, values, *copy);
+        else
+            memcpy(*copy, values, n * sizeof **copy);
+        pthread_mutex_unlock(&outcome_lock);
     }
     return CS_OK;
 }
@@ -603,7 +616,10 @@ static void assert_replicas_near(const struct cs_test_spec *options, const struc
     struct job job;
     /* strong decays of recurrent layers are differences of large sums: rounding grows; AdamW's first
      * steps are as long where a gradient is rounding only, which every row's order of keys changes */
-    const double slack = (options->is_recurrent ? 100 : 1) * (options->llm_cp > 1 ? 4 : 1);
+    const bool shares = options->llm_tp > 1 || options->vision_tp > 1;
+    const double slack = (options->is_recurrent ? 100 : 1) * (shares                ? 8
+                                                              : options->llm_cp > 1 ? 4
+                                                                                    : 1);
     open_job(&job, options, NULL);
     for (int s = 0; s < N_STEPS; s++) {
         if (!(fabs(one->loss[s] - many->loss[s]) <= slack * 1e-5 * one->loss[s]) ||
@@ -731,11 +747,12 @@ static void replicas_agree_under_every_mask(void **state)
     }
 }
 
-/* Rows of a slot on several ranks: one rank, within rounding. */
+/* Rows of a slot, or matrices, on several ranks: one rank, within rounding. */
 static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, int ranks)
 {
     struct cs_test_spec alone = options;
     struct outcome one, many;
+    alone.llm_tp = alone.vision_tp = 1;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
     alone.vision_cp = alone.context_rows = 0;
     alone.modality = NULL;
@@ -946,6 +963,132 @@ static void contexts_of_devices_agree_with_the_host(void **state)
     unsetenv("CORNSTARCH_CONTEXT_GROUPS");
 }
 
+/* families, ranks with one head of keys for several, columns that do not divide; towers */
+static void shared_matrices_agree_with_one_rank(void **state)
+{
+    static const struct {
+        const char *keys;
+        int tp, vision_tp;
+        bool is_tied, is_qwen2, is_qwen3, is_recurrent, has_experts;
+    } rows[] = {
+        {NULL,                                  2, 1, true,  false, false, false, false},
+        {NULL,                                  4, 1, false, false, false, false, false},
+        {NULL,                                  1, 2, false, false, false, false, false},
+        {NULL,                                  2, 4, true,  false, false, false, false},
+        {NULL,                                  4, 1, true,  true,  false, false, false},
+        {NULL,                                  2, 1, false, false, true,  false, false},
+        {NULL,                                  4, 1, false, false, true,  false, false},
+        {NULL,                                  2, 1, false, false, false, true,  false},
+        {NULL,                                  4, 1, false, false, false, false, true },
+        {CS_TEST_GEMMA4,                        4, 1, true,  false, false, false, false},
+        {CS_TEST_PHI3,                          2, 1, false, false, false, false, false},
+        {"{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8, "
+         "\"intermediate_size\": 50}", 3, 1, false, false, false, false, false},
+        {"{\"num_attention_heads\": 6, \"num_key_value_heads\": 1, \"head_dim\": 8, "
+         "\"intermediate_size\": 50}", 3, 2, false, false, false, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context((struct cs_test_spec){.seed = 30,
+                                                  .slots = REPLICA_SLOTS,
+                                                  .llm_keys = rows[i].keys,
+                                                  .llm_tp = rows[i].tp,
+                                                  .vision_tp = rows[i].vision_tp,
+                                                  .is_tied = rows[i].is_tied,
+                                                  .is_qwen2 = rows[i].is_qwen2,
+                                                  .is_qwen3 = rows[i].is_qwen3,
+                                                  .is_recurrent = rows[i].is_recurrent,
+                                                  .has_experts = rows[i].has_experts},
+                            rows[i].tp + rows[i].vision_tp);
+}
+
+/* with stages, replicas, both halves of a backward, recompute, and what is frozen */
+static void shared_matrices_go_with_other_layouts(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute, *modality;
+        int tp, vision_tp, dp, vision, llm;
+        bool is_tied;
+    } rows[] = {
+        {"train:*",                                  "1f1b",        "none",      NULL,                2, 1, 1, 1, 2, true },
+        {"train:*",                                  "gpipe",       "full",      NULL,                3, 2, 1, 1, 1, false},
+        {"train:*",                                  "zb-h1",       "selective", NULL,                2, 2, 1, 2, 2, true },
+        {"train:*",                                  "1f1b",        "none",      NULL,                2, 1, 2, 1, 1, true },
+        {"train:*",                                  "1f1b",        "none",      NULL,                2, 2, 2, 1, 1, false},
+        {"train:*",                                  "interleaved", "none",      NULL,                2, 1, 1, 1, 1, false},
+        {"train:* freeze:vision.encoder*",           "1f1b",        "none",      NULL,                2, 2, 1, 1, 2, false},
+        {"train:vision.projector",                   "1f1b",        "none",      NULL,                2, 1, 1, 1, 2, false},
+        {"train:* freeze:llm*",                      "zb-h1",       "none",      NULL,                2, 2, 1, 1, 1, true },
+        {"train:vision.encoder* train:llm.layers.1", "1f1b",        "full",      NULL,                4, 2, 1, 1, 1, false},
+        {"train:llm.head",                           "1f1b",        "none",      NULL,                2, 1, 1, 1, 1, false},
+        {"train:llm.embed",                          "1f1b",        "none",      NULL,                2, 1, 1, 1, 2, true },
+        {"train:*",                                  "1f1b",        "none",      "encoder-colocated", 2, 2, 1, 2, 2, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context(
+            (struct cs_test_spec){.seed = 31,
+                                  .slots = REPLICA_SLOTS,
+                                  .llm_keys = rows[i].tp == 3
+                                                  ? "{\"num_attention_heads\": 3, "
+                                                    "\"num_key_value_heads\": 3, \"head_dim\": 16}"
+                                                  : NULL,
+                                  .rules = rows[i].rules,
+                                  .schedule = rows[i].schedule,
+                                  .recompute = rows[i].recompute,
+                                  .modality = rows[i].modality,
+                                  .llm_tp = rows[i].tp,
+                                  .vision_tp = rows[i].vision_tp,
+                                  .dp = rows[i].dp,
+                                  .vision_pp = rows[i].vision,
+                                  .llm_pp = rows[i].llm,
+                                  .is_tied = rows[i].is_tied},
+            rows[i].modality != NULL
+                ? rows[i].llm * rows[i].tp
+                : rows[i].dp * (rows[i].vision * rows[i].vision_tp + rows[i].llm * rows[i].tp));
+}
+
+/* ranks of a context, each several that share matrices, beside encoders with as many, more or fewer */
+static void shared_matrices_go_with_split_rows(void **state)
+{
+    static const struct {
+        const char *rules, *schedule, *recompute;
+        int tp, vision_tp, cp, dp, llm; /* vision_tp 0: no encoder */
+        bool is_tied, is_qwen3, is_recurrent, has_experts;
+    } rows[] = {
+        {"train:*",                "1f1b",  "none",      2, 1, 2, 1, 1, true,  false, false, false},
+        {"train:*",                "1f1b",  "full",      2, 4, 2, 1, 1, true,  false, false, false},
+        {"train:*",                "gpipe", "none",      2, 0, 2, 1, 2, true,  false, false, false},
+        {"train:vision.projector", "zb-h1", "selective", 2, 2, 3, 1, 1, false, false, false, false},
+        {"train:*",                "1f1b",  "none",      2, 0, 2, 2, 1, false, false, false, false},
+        {"train:*",                "1f1b",  "none",      4, 0, 2, 1, 1, false, true,  false, false},
+        {"train:*",                "1f1b",  "none",      2, 1, 2, 1, 1, false, false, true,  false},
+        {"train:*",                "1f1b",  "none",      2, 1, 3, 1, 1, false, false, false, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        agrees_over_context((struct cs_test_spec){.seed = 32,
+                                                  .slots = REPLICA_SLOTS,
+                                                  .n_encoders = rows[i].vision_tp > 0 ? 1 : -1,
+                                                  .rules = rows[i].rules,
+                                                  .schedule = rows[i].schedule,
+                                                  .recompute = rows[i].recompute,
+                                                  .llm_tp = rows[i].tp,
+                                                  .vision_tp = rows[i].vision_tp,
+                                                  .llm_cp = rows[i].cp,
+                                                  .dp = rows[i].dp,
+                                                  .llm_pp = rows[i].llm,
+                                                  .is_tied = rows[i].is_tied,
+                                                  .is_qwen3 = rows[i].is_qwen3,
+                                                  .is_recurrent = rows[i].is_recurrent,
+                                                  .has_experts = rows[i].has_experts},
+                            rows[i].dp *
+                                (rows[i].vision_tp + rows[i].llm * rows[i].tp * rows[i].cp));
+}
+
 /* Ranks share the items of encoders: on ranks of their own, as many as the context or other numbers, or on
  * the context's. Slots have fewer items than ranks, too. */
 static void ranks_share_items_of_encoders(void **state)
@@ -1079,6 +1222,9 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
+        cmocka_unit_test(shared_matrices_agree_with_one_rank),
+        cmocka_unit_test(shared_matrices_go_with_other_layouts),
+        cmocka_unit_test(shared_matrices_go_with_split_rows),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };

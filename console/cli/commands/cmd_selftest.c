@@ -14,7 +14,7 @@
 struct values {
     struct cs_cmd_common common;
     const char *device, *precision, *adapter, *written;
-    int64_t stages, encoder_stages, replicas, context, encoder_context;
+    int64_t stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors;
     const char *modality, *schedule, *recompute, *train;
 };
 
@@ -29,6 +29,8 @@ static const struct cs_option options[] = {
     {"replicas", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "data-parallel replicas of the pipeline", AT(replicas)},
     {"context", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the language model that split its rows", AT(context)},
     {"encoder-context", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the encoder that share its items", AT(encoder_context)},
+    {"tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the language model that share its matrices", AT(tensors)},
+    {"encoder-tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "the same of the encoder", AT(encoder_tensors)},
     {"modality", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "where the encoder runs, as in a job; default: on ranks of its own", AT(modality)},
     {"schedule", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "order of forwards and backwards, as in a job; default: 1f1b", AT(schedule)},
     {"recompute", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "activations that are made again, as in a job; default: none", AT(recompute)},
@@ -96,15 +98,16 @@ static enum cs_status show(struct cs_cmd *cmd, const char *dir, json_t *outcome,
 static json_t *layout_of(const struct values *v)
 {
     if (v->stages == 0 && v->encoder_stages == 1 && v->replicas == 1 && v->context == 1 &&
-        v->encoder_context == 1 && v->modality == NULL && v->schedule == NULL &&
-        v->recompute == NULL && v->train == NULL)
+        v->encoder_context == 1 && v->tensors == 1 && v->encoder_tensors == 1 &&
+        v->modality == NULL && v->schedule == NULL && v->recompute == NULL && v->train == NULL)
         return NULL;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
                      (json_int_t)(v->stages > 0 ? v->stages : 1), "encoder_stages",
                      (json_int_t)v->encoder_stages, "replicas", (json_int_t)v->replicas, "context",
                      (json_int_t)v->context, "encoder_context", (json_int_t)v->encoder_context,
-                     "modality", v->modality, "schedule", v->schedule, "recompute", v->recompute,
-                     "train", v->train);
+                     "tensors", (json_int_t)v->tensors, "encoder_tensors",
+                     (json_int_t)v->encoder_tensors, "modality", v->modality, "schedule",
+                     v->schedule, "recompute", v->recompute, "train", v->train);
 }
 
 static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)

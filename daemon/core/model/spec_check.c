@@ -257,7 +257,8 @@ int64_t cs_spec_ranks(const struct cs_spec *spec)
     int64_t sum = 0, most = 0;
     for (int i = 0; i < spec->n_parallel; i++) {
         const struct cs_spec_parallel *branch = &spec->parallel[i];
-        const int64_t ranks = (int64_t)branch->pp * (branch->cp > 1 ? branch->cp : 1);
+        const int64_t ranks = (int64_t)branch->pp * (branch->tp > 1 ? branch->tp : 1) *
+                              (branch->cp > 1 ? branch->cp : 1);
         sum += ranks;
         most = ranks > most ? ranks : most;
     }

@@ -13,8 +13,8 @@ struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
 /* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts,
- * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has tp and ep 1, the plan's dp, and cp
- * in the LLM only (cs_plan_check_runs). */
+ * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has ep 1, the plan's dp, and cp in the
+ * LLM only (cs_plan_check_runs). */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };
@@ -118,8 +118,15 @@ int32_t cs_plan_place(const struct cs_plan *plan, int32_t rank);
 /* Who of the ranks that run another program of the same replica stands where this rank stands; where
  * there are fewer, one stands for several. */
 int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_replica);
+/* The shape of the stages of a rank of programs, which have one; and where a rank of all stands in
+ * it. */
+struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica);
+struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank);
 /* How many ranks have the same weights: those of all replicas, and of the parts of a context. */
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);
+/* Rows of the edge's branch go between stages whose matrices different numbers of ranks share: whoever
+ * proves what follows on a rank from messages of its program cannot do so. */
+bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge);
 /* Programs repeated for the simulator, copy by copy. */
 int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_in_replica);
 

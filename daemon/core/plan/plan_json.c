@@ -17,7 +17,7 @@
 
 enum { MAX_WHY_READ = 1000 };
 
-enum { MAX_CP = 64 }; /* core/model/spec_keys.c */
+enum { MAX_SHARED = 64 }; /* core/model/spec_keys.c */
 
 enum field_type { FIELD_I32, FIELD_I64, FIELD_BOOL };
 
@@ -158,7 +158,9 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
         write_fields(one, &plan->stages[s], stage_fields, CS_ARRAY_LEN(stage_fields));
         json_object_set_new(one, "rank",
                             json_integer(cs_plan_rank(plan, s, (struct cs_rank_at){0})));
-        if (cs_plan_shape(plan, s).cp > 1) /* plans without have no such key */
+        if (cs_plan_shape(plan, s).tp > 1) /* plans without have no such key */
+            json_object_set_new(one, "tp", json_integer(cs_plan_shape(plan, s).tp));
+        if (cs_plan_shape(plan, s).cp > 1)
             json_object_set_new(one, "cp", json_integer(cs_plan_shape(plan, s).cp));
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
@@ -246,16 +248,17 @@ static enum cs_status read_count(const struct reader *r, const char *key, int32_
     return CS_OK;
 }
 
-static enum cs_status read_cp(const json_t *stage, const char *where, int32_t *out,
-                              struct cs_err *err)
+/* "tp", "cp": ranks that share a stage; a stage of one has no such key */
+static enum cs_status read_shared(const json_t *stage, const char *where, const char *key,
+                                  int32_t *out, struct cs_err *err)
 {
-    const json_t *cp = json_object_get(stage, "cp");
-    const json_int_t n = json_integer_value(cp);
-    if (cp == NULL)
+    const json_t *value = json_object_get(stage, key);
+    const json_int_t n = json_integer_value(value);
+    if (value == NULL)
         return CS_OK;
-    if (!json_is_integer(cp) || n < 2 || n > MAX_CP)
-        return cs_fail(err, CS_CORRUPT, "plan: %s.cp must be a whole number from 2 to %d", where,
-                       MAX_CP);
+    if (!json_is_integer(value) || n < 2 || n > MAX_SHARED)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.%s must be a whole number from 2 to %d", where,
+                       key, MAX_SHARED);
     *out = (int32_t)n;
     return CS_OK;
 }
@@ -286,7 +289,8 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
         return cs_fail(err, CS_CORRUPT, "plan: %s.id is %d: stages are listed by id", where,
                        stage->id);
     stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(r->plan)};
-    CS_TRY(read_cp(json, where, &stage->shape.cp, err));
+    CS_TRY(read_shared(json, where, "tp", &stage->shape.tp, err));
+    CS_TRY(read_shared(json, where, "cp", &stage->shape.cp, err));
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);
@@ -434,7 +438,7 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
     size_t most = (size_t)r->graph->n_layers * (size_t)r->graph->n_branches; /* with copies */
     if (!json_is_array(list) || n < 1 || n > most)
         return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %zu", most);
-    CS_TRY(read_count(r, "n_ranks", 1, MAX_CP * (int32_t)n, &r->plan->n_ranks, err));
+    CS_TRY(read_count(r, "n_ranks", 1, MAX_SHARED * (int32_t)n, &r->plan->n_ranks, err));
     r->plan->n_stages = (int32_t)n;
     r->plan->stages = CS_NEW_ARRAY(r->arena, struct cs_stage, n);
     for (int32_t s = 0; s < r->plan->n_stages; s++)

@@ -234,15 +234,29 @@ static enum cs_status check_context(const struct cs_plan *plan, int32_t s, struc
     return CS_OK;
 }
 
+/* Stages of one rank are shared by the same ranks. */
+static enum cs_status check_tensors(const struct cs_plan *plan, int32_t s, struct cs_err *err)
+{
+    const struct cs_rank_shape shape = cs_plan_shape(plan, s);
+    for (int32_t o = 0; o < s; o++)
+        if (plan->stages[o].rank == plan->stages[s].rank && cs_plan_shape(plan, o).tp != shape.tp)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has tp %d, %s on the same rank has tp %d: they must have one",
+                           plan->stages[s].name, shape.tp, plan->stages[o].name,
+                           cs_plan_shape(plan, o).tp);
+    return CS_OK;
+}
+
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_rank_shape shape = cs_plan_shape(plan, s);
         CS_TRY(check_context(plan, s, err));
-        if (shape.tp > 1 || shape.ep > 1 || shape.dp != cs_plan_replicas(plan))
+        CS_TRY(check_tensors(plan, s, err));
+        if (shape.ep > 1 || shape.dp != cs_plan_replicas(plan))
             return cs_fail(err, CS_UNSUPPORTED,
                            "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages whose "
-                           "tp and ep are 1 in each of %d replicas",
+                           "ep is 1 in each of %d replicas",
                            plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp,
                            cs_plan_replicas(plan));
         if (plan->stages[s].copies > 1)

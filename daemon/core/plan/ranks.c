@@ -79,17 +79,45 @@ int32_t cs_plan_place(const struct cs_plan *plan, int32_t rank)
 
 int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_replica)
 {
-    return cs_plan_rank_of(plan, cs_plan_replica(plan, rank), rank_in_replica) +
-           cs_plan_place(plan, rank) % cs_plan_width(plan, rank_in_replica);
+    const struct cs_rank_shape there = cs_plan_rank_shape(plan, rank_in_replica);
+    const struct cs_rank_at at = cs_plan_at(plan, rank);
+    return cs_plan_rank_of(plan, at.dp, rank_in_replica) +
+           (at.ep % there.ep * there.cp + at.cp % there.cp) * there.tp + at.tp % there.tp;
+}
+
+struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica)
+{
+    for (int32_t s = 0; plan->first != NULL && s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank_in_replica)
+            return cs_plan_shape(plan, s);
+    return (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(plan)};
+}
+
+struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank)
+{
+    const struct cs_rank_shape s = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank));
+    const int32_t place = cs_plan_place(plan, rank);
+    return (struct cs_rank_at){.dp = cs_plan_replica(plan, rank),
+                               .ep = place / (s.cp * s.tp),
+                               .cp = place / s.tp % s.cp,
+                               .tp = place % s.tp};
 }
 
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica)
 {
-    int32_t cp = 1;
-    for (int32_t s = 0; plan->first != NULL && s < plan->n_stages; s++)
-        if (plan->stages[s].rank == rank_in_replica)
-            cp = cs_plan_shape(plan, s).cp;
-    return cs_plan_replicas(plan) * cp;
+    return cs_plan_replicas(plan) * cs_plan_rank_shape(plan, rank_in_replica).cp;
+}
+
+bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
+{
+    const int32_t branch = plan->stages[plan->edges[edge].from].branch;
+    for (int32_t i = 0; i < plan->n_edges; i++) {
+        const struct cs_edge *e = &plan->edges[i];
+        if (plan->stages[e->from].branch == branch &&
+            cs_plan_shape(plan, e->from).tp != cs_plan_shape(plan, e->to).tp)
+            return true;
+    }
+    return false;
 }
 
 int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_in_replica)

@@ -45,6 +45,9 @@ enum cs_op_part {
  *             the producer.
  * COPIES      sum of the stage's gradients over the ranks that have a copy of its branch, in the
  *             order of the copies, after all its backwards.
+ * TENSORS     where ranks share the matrices of a stage: gradients of what all of them have and each
+ *             makes a part of (norms of heads, keys that repeat), summed in the order of the ranks,
+ *             after all backwards.
  * REDUCE      with replicas: the gradients of this rank's weights summed over the same rank of
  *             every replica, of which each keeps its part (reduce-scatter).
  * TIED        exchange of the tied embedding's gradients between embedding and head, after all
@@ -68,7 +71,8 @@ enum cs_op_part {
     X(MARK,       "M", COMPUTE, STEP,       NONE,     NONE,     "end of the step")                 \
     X(COPIES,     "C", COMM,    COLLECTIVE, NONE,     COPIES,   "sum of the gradients over the copies") \
     X(REDUCE,     "R", COMM,    COLLECTIVE, NONE,     DP,       "sum of the gradients over the replicas") \
-    X(GATHER,     "G", COMM,    COLLECTIVE, NONE,     DP,       "updated weights of the replicas")
+    X(GATHER,     "G", COMM,    COLLECTIVE, NONE,     DP,       "updated weights of the replicas") \
+    X(TENSORS,    "P", COMM,    COLLECTIVE, NONE,     TP,       "sum of the gradients that ranks of a stage have in parts")
 
 enum cs_op {
 #define X(op, letter, stream, kind, parts, group, words) CS_OP_##op,

@@ -12,8 +12,6 @@ static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_
     for (int32_t b = 0; b < l->n_branches; b++) {
         const struct cs_branch_layout *x = &l->branch[b];
         const int32_t zero = cs_layout_zero(l, b), dp = cs_layout_dp(l, b);
-        if (x->tp > 1)
-            return cs_fail(err, CS_UNSUPPORTED, "tp %d of %s", x->tp, x->name);
         if (dp != l->dp && x->place == CS_PLACE_OWN)
             return cs_fail(err, CS_UNSUPPORTED, "dp %d of %s beside %d", dp, x->name, l->dp);
         if (zero > 1)
@@ -47,6 +45,7 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
         out.parallel[b] =
             (struct cs_spec_parallel){.branch = l->branch[b].name,
                                       .pp = l->branch[b].pp,
+                                      .tp = l->branch[b].tp,
                                       .cp = l->branch[b].cp,
                                       .encoder_rows = rows_of(spec, l->branch[b].name),
                                       .recompute = cs_recompute_name(l->branch[b].recompute)};

@@ -102,5 +102,9 @@ enum cs_status cs_ckpt_read(const struct cs_ckpt *ckpt, const struct cs_param *p
 enum cs_status cs_ckpt_read_part(const struct cs_ckpt *ckpt, const struct cs_param *param,
                                  const char *kind, int64_t at, int64_t n, float *out,
                                  struct cs_err *err) CS_NODISCARD;
+/* the elements of a slice of it, whoever wrote them */
+enum cs_status cs_ckpt_read_slice(const struct cs_ckpt *ckpt, const struct cs_param *param,
+                                  const char *kind, const struct cs_slice *slice, float *out,
+                                  struct cs_err *err) CS_NODISCARD;
 
 #endif

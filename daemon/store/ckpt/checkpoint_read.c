@@ -260,18 +260,15 @@ static enum cs_status read_move(const struct cs_ckpt *ckpt, const struct paramet
     return CS_OK;
 }
 
-enum cs_status cs_ckpt_read_part(const struct cs_ckpt *ckpt, const struct cs_param *param,
-                                 const char *kind, int64_t at, int64_t n, float *out,
-                                 struct cs_err *err)
+/* n_parts slices, whose arrays follow each other in out */
+static enum cs_status read_slices(const struct cs_ckpt *ckpt, const struct parameter *p,
+                                  const struct cs_slice *part, int n_parts, float *out,
+                                  struct cs_err *err)
 {
-    struct cs_slice part[CS_SLICE_FLAT_MAX];
     struct cs_holding want[CS_SLICE_FLAT_MAX];
     float *to[CS_SLICE_FLAT_MAX];
-    const struct parameter *p = NULL;
     struct cs_move *move;
     int32_t n_moves = 0;
-    CS_TRY(look_up(ckpt, param, kind, &p, err));
-    const int n_parts = cs_slice_from_flat(&p->whole, at, n, part);
     for (int i = 0; i < n_parts; i++) {
         want[i] = (struct cs_holding){part[i], -1};
         to[i] = i > 0 ? to[i - 1] + cs_slice_count(&part[i - 1]) : out;
@@ -284,6 +281,27 @@ enum cs_status cs_ckpt_read_part(const struct cs_ckpt *ckpt, const struct cs_par
         status = read_move(ckpt, p, &move[i], &part[move[i].to], to[move[i].to], err);
     cs_arena_free(arena);
     return status;
+}
+
+enum cs_status cs_ckpt_read_part(const struct cs_ckpt *ckpt, const struct cs_param *param,
+                                 const char *kind, int64_t at, int64_t n, float *out,
+                                 struct cs_err *err)
+{
+    struct cs_slice part[CS_SLICE_FLAT_MAX];
+    const struct parameter *p = NULL;
+    CS_TRY(look_up(ckpt, param, kind, &p, err));
+    return read_slices(ckpt, p, part, cs_slice_from_flat(&p->whole, at, n, part), out, err);
+}
+
+enum cs_status cs_ckpt_read_slice(const struct cs_ckpt *ckpt, const struct cs_param *param,
+                                  const char *kind, const struct cs_slice *slice, float *out,
+                                  struct cs_err *err)
+{
+    const struct parameter *p = NULL;
+    CS_TRY(look_up(ckpt, param, kind, &p, err));
+    struct cs_slice own = *slice;
+    own.param = p->whole.param;
+    return read_slices(ckpt, p, &own, 1, out, err);
 }
 
 enum cs_status cs_ckpt_read(const struct cs_ckpt *ckpt, const struct cs_param *param,

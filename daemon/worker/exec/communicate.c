@@ -147,7 +147,8 @@ static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *er
     if (limit_ms <= 0 || cs_now_ns() - c->moved_ns < limit_ms * 1000000)
         return CS_OK;
     if (cs_exec_exchange_is_posted(c->exec))
-        return cs_fail(err, CS_TIMEOUT, "rank %d: rows of its context did not move for %lld ms",
+        return cs_fail(err, CS_TIMEOUT,
+                       "rank %d: rows did not move between the ranks of its stage for %lld ms",
                        cs_exec_own_rank(c->exec), (long long)limit_ms);
     for (uint32_t i = c->first_open; i < c->n; i++)
         if (c->state[i] == POSTED)

@@ -1,14 +1,14 @@
-/* Exchanges of a context: on a host handed from the compute thread to the communication thread and
- * back, on a device enqueued. */
+/* Exchanges between the ranks of a stage: on a host handed from the compute thread to the communication
+ * thread and back, on a device enqueued. */
 #include "worker/exec/context.h"
 
 #include <stdlib.h>
 
 #include "core/base/clock.h"
 
-static bool has_context(const struct cs_exec *exec)
+static bool meets(const struct cs_exec *exec)
 {
-    return exec->context.n > 1;
+    return exec->context.n > 1 || exec->tensors.n > 1;
 }
 
 /* ---- hosts: the communication thread moves them ---- */
@@ -33,8 +33,8 @@ static void ask(struct cs_exec *exec, int n)
 /* cs_context.start: returns when it is complete */
 static void move_on_host(void *user, int32_t which, const struct cs_context_exchange *exchange)
 {
-    struct cs_exec *exec = user;
-    const int first = cs_exec_own_rank(exec) - exec->config.place;
+    const struct cs_exec_peers *peers = user;
+    struct cs_exec *exec = peers->exec;
     (void)which;
     if (exchange->n == 0)
         return;
@@ -46,8 +46,10 @@ static void move_on_host(void *user, int32_t which, const struct cs_context_exch
     }
     for (int i = 0; i < exchange->n; i++) {
         const struct cs_device_move *m = &exchange->move[i];
-        exec->context_xfer[i] = (struct cs_xfer){
-            .peer = first + m->peer, .data = m->data, .bytes = m->bytes, .is_send = m->is_send};
+        exec->context_xfer[i] = (struct cs_xfer){.peer = peers->first + m->peer * peers->step,
+                                                 .data = m->data,
+                                                 .bytes = m->bytes,
+                                                 .is_send = m->is_send};
     }
     ask(exec, exchange->n);
 }
@@ -68,7 +70,7 @@ static void note(struct cs_exec *exec, enum cs_status status, const struct cs_er
 
 static void start_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
 {
-    struct cs_exec *exec = user;
+    struct cs_exec *exec = ((const struct cs_exec_peers *)user)->exec;
     struct cs_err err = {0};
     for (int i = 0; i < x->n; i++) {
         exec->messages_sent += x->move[i].is_send;
@@ -79,7 +81,7 @@ static void start_on_device(void *user, int32_t which, const struct cs_context_e
 
 static void finish_on_device(void *user, int32_t which)
 {
-    struct cs_exec *exec = user;
+    struct cs_exec *exec = ((const struct cs_exec_peers *)user)->exec;
     struct cs_err err = {0};
     note(exec, cs_context_comm_finish(exec->config.context, which, &err), &err);
 }
@@ -92,6 +94,9 @@ enum { GROUPS = 2, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
 {
     const bool is_host = exec->config.device->mem == NULL;
+    const struct cs_rank_shape shape = cs_plan_rank_shape(exec->config.plan, exec->config.rank);
+    const int own = cs_exec_own_rank(exec);
+    const struct cs_rank_at at = cs_plan_at(exec->config.plan, own);
     const char *asked = getenv("CORNSTARCH_CONTEXT_GROUPS");
     char *end = NULL;
     const long groups = asked != NULL ? strtol(asked, &end, 10) : 0;
@@ -100,27 +105,45 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
                        "CORNSTARCH_CONTEXT_GROUPS is \"%s\": a number from 1 to %d", asked,
                        MOST_GROUPS);
     exec->context = (struct cs_context){
-        .n = cs_plan_width(exec->config.plan, exec->config.rank),
-        .place = exec->config.place,
+        .n = shape.cp,
+        .place = at.cp,
         .groups = asked != NULL ? (int32_t)groups
                   : is_host     ? 1
                                 : GROUPS,
         .group_bytes = asked != NULL ? 0 : GROUP_BYTES,
         .start = is_host ? move_on_host : start_on_device,
         .finish = is_host ? is_moved_already : finish_on_device,
-        .user = exec,
+        .user = &exec->context_peers,
     };
+    exec->tensors = exec->context;
+    exec->tensors.n = shape.tp;
+    exec->tensors.place = at.tp;
+    exec->tensors.user = &exec->tensor_peers;
+    exec->context_peers = (struct cs_exec_peers){exec, own - at.cp * shape.tp, shape.tp};
+    exec->tensor_peers = (struct cs_exec_peers){exec, own - at.tp, 1};
     return CS_OK;
+}
+
+void cs_exec_close_context(struct cs_exec *exec)
+{
+    cs_context_free(&exec->context);
+    cs_context_free(&exec->tensors);
+    free(exec->context_xfer);
 }
 
 struct cs_context *cs_exec_context(struct cs_exec *exec)
 {
-    return has_context(exec) ? &exec->context : NULL;
+    return exec->context.n > 1 ? &exec->context : NULL;
+}
+
+struct cs_context *cs_exec_sharers(struct cs_exec *exec)
+{
+    return exec->tensors.n > 1 ? &exec->tensors : NULL;
 }
 
 void cs_exec_begin_exchanges(struct cs_exec *exec)
 {
-    exec->exchange = (struct cs_exec_exchange){.is_over = !has_context(exec)};
+    exec->exchange = (struct cs_exec_exchange){.is_over = !meets(exec)};
 }
 
 void cs_exec_end_exchanges(struct cs_exec *exec)

@@ -254,8 +254,7 @@ void cs_exec_free(struct cs_exec *exec)
     cs_exec_free_memory(exec);
     cs_exec_free_graphs(exec);
     cs_exec_free_marks(exec);
-    cs_context_free(&exec->context);
-    free(exec->context_xfer);
+    cs_exec_close_context(exec);
     free(exec->stage);
     free(exec->done);
     free(exec->wakes_comm);

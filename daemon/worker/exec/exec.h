@@ -18,6 +18,7 @@
 #include "worker/comm/channels.h"
 #include "worker/comm/context_comm.h"
 #include "worker/comm/replicas.h"
+#include "worker/comm/tensors.h"
 #include "worker/exec/graphs.h"
 #include "worker/model/stage.h"
 #include "worker/params/optim.h"
@@ -25,7 +26,7 @@
 struct cs_exec;
 
 struct cs_exec_config {
-    const struct cs_graph *graph;
+    const struct cs_graph *graph; /* as this rank has it (params->graph) */
     const struct cs_plan *plan;
     const struct cs_params *params;
     struct cs_device *device;
@@ -34,17 +35,19 @@ struct cs_exec_config {
     struct cs_channels *channels;    /* between devices with memory of their own; else NULL */
     struct cs_context_comm *context; /* between devices that share a context; else NULL */
     struct cs_replicas *replicas;    /* NULL: one */
+    struct cs_tensor_ranks *tensors; /* that share the stage; NULL: none */
     struct cs_ring *ring;            /* NULL: no events */
     int rank;                        /* in the replica, as programs and plans name it */
     int replica;                     /* whose ranks are its peers (cs_plan_rank_of) */
     int place;                       /* among the ranks that run its program (cs_plan_place) */
+    int tp;                          /* among those that share its matrices */
     int deadline_ms; /* that long nothing may arrive while something is awaited; 0: for ever */
 };
 
 struct cs_exec_counts {
     int64_t messages_sent, bytes_sent; /* rows and gradients; collectives are not counted */
     size_t saved_bytes;                /* activations kept for a backward, at the peak */
-    int64_t context_wait_ns; /* of the compute thread for rows of other ranks of its context */
+    int64_t context_wait_ns;           /* of the compute thread for other ranks of its stage */
 };
 
 enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec **out,

@@ -34,6 +34,12 @@ void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
 
 /* ---- devices with streams ---- */
 
+/* Ranks of the shape `cp` that rows of a slot are split over. */
+static int32_t parts_of(const struct cs_plan *plan, int32_t rank)
+{
+    return cs_plan_rank_shape(plan, rank).cp;
+}
+
 /* Rows of an encoder that go to the ranks of a context, or their gradients, on either side of the
  * message: runs by rank. NULL: all of the message is one rank's. */
 static const struct cs_row_runs *runs_between(const struct cs_exec *exec,
@@ -42,8 +48,7 @@ static const struct cs_row_runs *runs_between(const struct cs_exec *exec,
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_edge *edge = &plan->edges[action->edge];
     const struct cs_input *input = &exec->inputs[action->slot];
-    if (input->split == NULL ||
-        cs_plan_width(plan, action->peer) == cs_plan_width(plan, exec->config.rank))
+    if (input->split == NULL || parts_of(plan, action->peer) == parts_of(plan, exec->config.rank))
         return NULL;
     return &input->split
                 ->fill[exec->config.graph->branches[plan->stages[edge->from].branch].encoder];
@@ -53,7 +58,7 @@ static const struct cs_row_runs *runs_between(const struct cs_exec *exec,
 static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struct cs_action *action)
 {
     const struct cs_plan *plan = exec->config.plan;
-    return cs_plan_width(plan, action->peer) > cs_plan_width(plan, exec->config.rank)
+    return parts_of(plan, action->peer) > parts_of(plan, exec->config.rank)
                ? runs_between(exec, action)
                : NULL;
 }
@@ -91,7 +96,7 @@ static enum cs_status move_to_all(struct cs_exec *exec, const struct cs_action *
     const struct cs_device *d = exec->config.device;
     const struct cs_mark *mark = &exec->mark[action->id];
     const int first = cs_plan_rank_of(plan, exec->config.replica, action->peer);
-    for (int r = 0; r < cs_plan_width(plan, action->peer); r++) {
+    for (int r = 0; r < parts_of(plan, action->peer); r++) {
         if (runs->rows[r] == 0)
             continue;
         void *stream =
@@ -118,7 +123,7 @@ static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
                                 err);
     return runs_of(exec, action) != NULL
                ? move_to_all(exec, action, m, runs, err)
-               : move_runs(exec, action, m, runs, exec->config.place, true, peer, err);
+               : move_runs(exec, action, m, runs, exec->context.place, true, peer, err);
 }
 
 enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_action *action,

@@ -12,7 +12,7 @@
 #include "worker/model/exchange.h"
 
 /* What the compute thread asks of the communication thread between two of its actions: the transfers
- * of a context, which are no messages of the program. */
+ * of a context or between ranks that share matrices, which are no messages of the program. */
 struct cs_exec_exchange {
     struct cs_xfer *xfer; /* (n) the asker's, who waits */
     int n;
@@ -20,6 +20,12 @@ struct cs_exec_exchange {
     enum cs_exchange_state { CS_EXCHANGE_NONE, CS_EXCHANGE_ASKED, CS_EXCHANGE_POSTED } state;
 
     bool is_over; /* nothing will be asked any more in this step */
+};
+
+/* Whom a context is among: its place i is rank first + i step of all. */
+struct cs_exec_peers {
+    struct cs_exec *exec;
+    int first, step;
 };
 
 struct cs_exec {
@@ -55,8 +61,10 @@ struct cs_exec {
     const struct cs_action *current;   /* compute thread */
     int64_t messages_sent, bytes_sent; /* communication thread */
 
-    struct cs_context context;        /* n below 2: rows of a slot are not split */
-    struct cs_exec_exchange exchange; /* under lock, where the context is more than this rank */
+    struct cs_context context; /* n below 2: rows of a slot are not split */
+    struct cs_context tensors; /* n below 2: the stage's matrices are not shared */
+    struct cs_exec_peers context_peers, tensor_peers;
+    struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
     struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
     int context_room;
     int64_t context_wait_ns; /* compute thread */

@@ -10,16 +10,6 @@ bool cs_exec_is_at_producer(const struct cs_action *action)
     return (action->op == CS_OP_SEND) != (action->is_grad != 0);
 }
 
-/* Rows of an encoder that go to the ranks of a context, or their gradients: runs by rank. NULL: all
- * of the message is one rank's. */
-static const struct cs_row_runs *runs_of(const struct cs_input *input, int32_t encoder)
-{
-    const struct cs_item_share *share = input->share[encoder];
-    if (share != NULL)
-        return &share->go;
-    return input->split != NULL ? &input->split->fill[encoder] : NULL;
-}
-
 /* Transfers of one message. A rank of the LLM with rows of an encoder says so with their gradients to all
  * ranks of it, with one byte to those whose items have none: who made nothing of a slot must not be
  * ahead of the others, whose rows still lie where those of a later slot will (worker/memory/plan.h). */
@@ -61,15 +51,29 @@ static void add_byte(struct pieces *p, int place)
     x->bytes = 1;
 }
 
-/* where they are made: to every rank of the LLM its own */
-static enum cs_status add_runs(struct pieces *p, const struct cs_row_runs *runs,
-                               const struct cs_item_share *share, int ranks, struct cs_err *err)
+/* Rows that ranks which share matrices all have: each rank there has them from one here, the k-th from
+ * the k-th in turn. How many of those there this rank sends to, or has them from (0 or 1); they follow
+ * the one that stands where this one stands in steps of the ranks here. */
+static int32_t opposites(const struct cs_exec *exec, const struct cs_action *action, int32_t *step)
 {
+    const struct cs_plan *plan = exec->config.plan;
+    const int32_t there = cs_plan_rank_shape(plan, action->peer).tp, at = exec->config.tp;
+    *step = cs_plan_rank_shape(plan, exec->config.rank).tp;
+    if (action->op != CS_OP_SEND || there == *step)
+        return 1;
+    return at < there ? (there - at + *step - 1) / *step : 0;
+}
+
+/* Ranks share the items: from one of them to every rank of the LLM its own. */
+static enum cs_status add_shared(struct pieces *p, const struct cs_item_share *share, int ranks,
+                                 struct cs_err *err)
+{
+    const struct cs_row_runs *runs = &share->go;
     CS_TRY(take(p, runs->first[ranks] + ranks, err));
     for (int r = 0; r < ranks; r++) {
         for (int32_t i = runs->first[r]; i < runs->first[r + 1]; i++)
             add(p, r, runs->run[i].row, runs->run[i].n);
-        if (share != NULL && p->is_grad && runs->rows[r] == 0 && share->taken[r] > 0)
+        if (p->is_grad && runs->rows[r] == 0 && share->taken[r] > 0)
             add_byte(p, r);
     }
     return CS_OK;
@@ -88,12 +92,35 @@ static enum cs_status add_makers(struct pieces *p, const struct cs_item_share *s
     return CS_OK;
 }
 
-static enum cs_status add_whole(struct pieces *p, int peer, size_t bytes, struct cs_err *err)
+/* All items are here: to every part of the rows of the LLM its own, and there to the opposites. */
+static enum cs_status add_split(struct pieces *p, const struct cs_exec *exec,
+                                const struct cs_action *action, const struct cs_row_runs *runs,
+                                struct cs_err *err)
 {
-    CS_TRY(take(p, 1, err));
-    p->xfer[p->n] = p->like;
-    p->xfer[p->n].peer = peer;
-    p->xfer[p->n++].bytes = bytes;
+    const struct cs_rank_shape there = cs_plan_rank_shape(exec->config.plan, action->peer);
+    int32_t step;
+    const int32_t n = opposites(exec, action, &step);
+    CS_TRY(take(p, n * runs->first[there.cp], err));
+    for (int32_t k = 0; k < n; k++) {
+        p->like.peer = cs_exec_rank(exec, action->peer) + k * step;
+        for (int r = 0; r < there.cp; r++)
+            for (int32_t i = runs->first[r]; i < runs->first[r + 1]; i++)
+                add(p, r * there.tp, runs->run[i].row, runs->run[i].n);
+    }
+    return CS_OK;
+}
+
+static enum cs_status add_whole(struct pieces *p, const struct cs_exec *exec,
+                                const struct cs_action *action, size_t bytes, struct cs_err *err)
+{
+    int32_t step;
+    const int32_t n = opposites(exec, action, &step);
+    CS_TRY(take(p, n, err));
+    for (int32_t k = 0; k < n; k++) {
+        p->xfer[p->n] = p->like;
+        p->xfer[p->n].peer = cs_exec_rank(exec, action->peer) + k * step;
+        p->xfer[p->n++].bytes = bytes;
+    }
     return CS_OK;
 }
 
@@ -106,14 +133,13 @@ static enum cs_status add_all(const struct cs_exec *exec, const struct cs_action
     const struct cs_input *input = &exec->inputs[action->slot];
     const int32_t e = exec->config.graph->branches[plan->stages[edge->from].branch].encoder;
     const bool is_feed = edge->feed >= 0, makes = cs_exec_is_at_producer(action);
-    if (is_feed && makes && runs_of(input, e) != NULL)
-        return add_runs(p, runs_of(input, e), input->share[e], cs_plan_width(plan, action->peer),
-                        err);
-    if (is_feed && !makes && input->share[e] != NULL)
-        return add_makers(p, input->share[e], err);
-    return message->bytes == 0
-               ? CS_OK
-               : add_whole(p, cs_exec_rank(exec, action->peer), message->bytes, err);
+    const struct cs_item_share *share = is_feed ? input->share[e] : NULL;
+    if (share != NULL)
+        return makes ? add_shared(p, share, cs_plan_width(plan, action->peer), err)
+                     : add_makers(p, share, err);
+    if (is_feed && makes && input->split != NULL)
+        return add_split(p, exec, action, &input->split->fill[e], err);
+    return message->bytes == 0 ? CS_OK : add_whole(p, exec, action, message->bytes, err);
 }
 
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,

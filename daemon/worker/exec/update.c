@@ -37,6 +37,13 @@ static enum cs_status check_replicas(const struct cs_exec *exec, const struct cs
                    cs_op_letter((enum cs_op)action->op));
 }
 
+enum cs_status cs_exec_tensors(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_err *err)
+{
+    (void)action;
+    return cs_tensor_ranks_reduce(exec->config.tensors, err);
+}
+
 enum cs_status cs_exec_reduce(struct cs_exec *exec, const struct cs_action *action,
                               struct cs_err *err)
 {

@@ -22,7 +22,12 @@
  * Messages without rows do not happen and order nothing. Which they are differs from step to step,
  * and the plan holds for every step; so only messages count that must be there when both A and B
  * have rows: those of their two slots on edges with rows of the same branch. Order of messages of
- * one channel is not used, nor any wait that only some device has. */
+ * one channel is not used, nor any wait that only some device has.
+ *
+ * Where several ranks run one program each of them is such a rank, and so are its opposites, as long as
+ * everybody has messages with one opposite. Between stages that different numbers of ranks share that is
+ * not so: some neither send nor are sent to, and nothing is proved about them; there all rows have
+ * buffers of their own. */
 #include <stdlib.h>
 
 #include "worker/memory/plan.h"
@@ -57,6 +62,7 @@ struct search {
     uint32_t *clock;  /* of the pair that is looked at */
     int32_t *beside;  /* (n_edges) edges between ranks with rows of the same branch */
     int32_t n_beside;
+    bool is_uneven; /* some of them are between stages that different numbers of ranks share */
 };
 
 static int32_t rank_of(const struct search *s, int32_t stage)
@@ -188,6 +194,7 @@ static void list_beside(struct search *s, int32_t edge)
 {
     const struct cs_plan *plan = s->program->plan;
     s->n_beside = 0;
+    s->is_uneven = cs_plan_is_uneven(plan, edge);
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->stages[plan->edges[i].from].branch ==
                 plan->stages[plan->edges[edge].from].branch &&
@@ -214,7 +221,7 @@ static int32_t share_edge(struct search *s, int32_t edge, int32_t *buffer)
         struct use *use = &s->use[i];
         int32_t b = 0;
         start_clock(s, use);
-        while (b < n && !fits(s, use, b))
+        while (b < n && (s->is_uneven || !fits(s, use, b)))
             b++;
         use->buffer = b;
         n = b == n ? n + 1 : n;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "worker/device/tape.h"
+#include "worker/model/exchange.h"
 
 /* What is at hand while a stage is rehearsed. */
 struct rehearsal {
@@ -16,6 +17,7 @@ struct rehearsal {
     struct cs_scratch scratch;
     struct cs_saved saved;
     struct cs_input input;
+    struct cs_context tensors; /* only their number: nobody is met */
     struct cs_layer_ends ends;
     void *dy, *dx;       /* some address where the real one is not NULL */
     bool leaves_weights; /* its input half leaves something for the weight half */
@@ -30,6 +32,7 @@ static struct cs_run run_of(struct rehearsal *r)
                            .ctx = &r->ctx,
                            .scratch = &r->scratch,
                            .input = &r->input,
+                           .tensors = r->tensors.n > 1 ? &r->tensors : NULL,
                            .is_rehearsal = true};
 }
 
@@ -66,6 +69,7 @@ static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *c
     r->config = config;
     r->stage = stage;
     r->input = config->fullest->input;
+    r->tensors.n = cs_plan_rank_shape(config->plan, config->rank).tp;
     cs_tape_open(&r->tape, config->device);
     cs_scratch_bind_counting(&r->scratch);
     cs_scratch_bind_counting(&r->saved.memory);

@@ -2,6 +2,7 @@
  * product over neighbouring weights. Where attention has a gate, q_proj gives one behind every head;
  * attention's output is multiplied with its sigmoid before the last product. */
 #include "worker/model/context.h"
+#include "worker/model/tensors.h"
 
 /* The biases of q, k and v are one vector, but where k has none: then those of q and v by themselves. */
 static bool has_two_biases(const struct cs_layer_model *l)
@@ -142,9 +143,9 @@ static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, in
     if (is_gated)
         apply_gate(run, l, rows, kept, kept->mixed);
     if (y != NULL)
-        cs_run_linear_act(run, rows, cs_head_dims(l).q, l->arch->width,
+        cs_run_linear_sum(run, rows, cs_head_dims(l).q, l->arch->width,
                           is_gated ? kept->mixed : kept->o, cs_weight(l, CS_PARAM_O_W),
-                          cs_weight(l, CS_PARAM_O_B), residual, CS_ACT_NONE, NULL, y);
+                          cs_weight(l, CS_PARAM_O_B), residual, y);
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_MIXED))
         kept->mixed = NULL; /* it was scratch */
 }
@@ -197,7 +198,8 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
                         bias_of_all(l));
     two_biases_grad(run, l, rows, dproduct);
     if (dh != NULL)
-        cs_run_linear_dgrad(run, rows, width, product, dproduct, cs_weight(l, CS_PARAM_Q_W), dh);
+        cs_run_linear_dgrad_sum(run, rows, width, product, dproduct, cs_weight(l, CS_PARAM_Q_W),
+                                dh);
 }
 
 const struct cs_half_ops cs_mixer_attention = {.fwd = attention_fwd, .bwd = attention_bwd};

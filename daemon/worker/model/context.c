@@ -118,7 +118,7 @@ static void lay_out(const struct call *c, int32_t group)
 static void start_exchange(const struct call *c, char *go, const struct cs_row_runs *goes,
                            char *come, const struct cs_row_runs *comes)
 {
-    const struct cs_exchange e = cs_exchange_new(c->run);
+    const struct cs_exchange e = cs_exchange_new(c->run, c->run->context);
     for (int r = 0; r < c->run->context->n; r++) {
         const int64_t sent = bytes_of(c, goes->rows[r]), received = bytes_of(c, comes->rows[r]);
         cs_exchange_add(&e, r, go, sent, true);
@@ -132,7 +132,7 @@ static void start_exchange(const struct call *c, char *go, const struct cs_row_r
 /* one of those that were started group by group, from c->first on */
 static void finish_exchange(const struct call *c, int32_t group)
 {
-    const struct cs_exchange e = {c->run, c->first + group};
+    const struct cs_exchange e = {c->run, c->run->context, c->first + group};
     if (c->run->context != NULL)
         cs_exchange_finish(&e);
 }

@@ -4,6 +4,7 @@
  * are made again for the backward, as the states are by the rule itself. */
 #include "worker/model/delta_part.h"
 #include "worker/model/halves.h"
+#include "worker/model/tensors.h"
 
 #include <string.h>
 
@@ -147,8 +148,8 @@ static void delta_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct gated g = gate_of(run, l, rows, kept);
     apply_gate(run, l, rows, &g, kept->mixed);
     if (y != NULL)
-        cs_run_linear_act(run, rows, d.value, d.width, kept->mixed,
-                          cs_weight(l, CS_PARAM_MIX_OUT_W), NULL, residual, CS_ACT_NONE, NULL, y);
+        cs_run_linear_sum(run, rows, d.value, d.width, kept->mixed,
+                          cs_weight(l, CS_PARAM_MIX_OUT_W), NULL, residual, y);
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_MIXED))
         kept->mixed = NULL; /* it was scratch */
 }
@@ -230,7 +231,7 @@ static void delta_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const void *h = cs_half_input(run, l, rows, CS_HALF_MIXER, kept);
     cs_run_linear_wgrad(run, rows, d.width, d.product, dproduct, h, w, NULL);
     if (dh != NULL)
-        cs_run_linear_dgrad(run, rows, d.width, d.product, dproduct, w, dh);
+        cs_run_linear_dgrad_sum(run, rows, d.width, d.product, dproduct, w, dh);
 }
 
 const struct cs_half_ops cs_mixer_delta = {.fwd = delta_fwd, .bwd = delta_bwd};

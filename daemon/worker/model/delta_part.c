@@ -49,7 +49,7 @@ static void exchange_halos(struct cs_run *run, int64_t columns, float *own, floa
 {
     const struct cs_split_stretch *t = stretch_of(run);
     const int place = run->input->split->place;
-    const struct cs_exchange e = cs_exchange_new(run);
+    const struct cs_exchange e = cs_exchange_new(run, run->context);
     for (int r = 0; r < run->input->split->ranks; r++) {
         const struct overlap in = overlap_of(t, r, place), out = overlap_of(t, place, r);
         if (r < place)
@@ -163,7 +163,7 @@ static void make_own(struct meeting *m, const struct cs_delta_in *in, const void
  * before. */
 static void meet(struct meeting *m)
 {
-    const struct cs_exchange e = cs_exchange_new(m->run);
+    const struct cs_exchange e = cs_exchange_new(m->run, m->run->context);
     const bool came = m->t->from<m->place, goes_on = m->t->to> m->place;
     const bool is_through = came && goes_on && m->t->mask.n_segments == 1;
     for (int r = m->t->from; r < m->place; r++) {

@@ -27,9 +27,9 @@ static void *grown(void *array, size_t n, size_t size)
     return out;
 }
 
-struct cs_exchange cs_exchange_new(struct cs_run *run)
+struct cs_exchange cs_exchange_new(struct cs_run *run, struct cs_context *context)
 {
-    struct cs_context *c = run->context;
+    struct cs_context *c = context;
     if (c->n_exchanges == c->room) {
         const int32_t room = c->room > 0 ? 2 * c->room : 16;
         c->exchange = grown(c->exchange, (size_t)room, sizeof *c->exchange);
@@ -37,13 +37,13 @@ struct cs_exchange cs_exchange_new(struct cs_run *run)
             c->exchange[c->room] = (struct cs_context_exchange){.move = NULL};
     }
     c->exchange[c->n_exchanges].n = 0;
-    return (struct cs_exchange){run, c->n_exchanges++};
+    return (struct cs_exchange){run, c, c->n_exchanges++};
 }
 
 void cs_exchange_add(const struct cs_exchange *e, int place, void *data, int64_t bytes,
                      bool is_send)
 {
-    struct cs_context_exchange *x = &e->run->context->exchange[e->which];
+    struct cs_context_exchange *x = &e->context->exchange[e->which];
     if (bytes == 0)
         return;
     if (x->n == x->room) {
@@ -70,9 +70,9 @@ static void ask(const struct cs_exchange *e, void (*what)(void *whom, int32_t wh
 {
     const struct cs_watch *watch = e->run->watch;
     if (watch != NULL && watch->call != NULL)
-        watch->call(watch->user, what, e->run->context, e->which);
+        watch->call(watch->user, what, e->context, e->which);
     else
-        what(e->run->context, e->which);
+        what(e->context, e->which);
 }
 
 void cs_exchange_start(const struct cs_exchange *e)

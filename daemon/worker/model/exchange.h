@@ -1,5 +1,5 @@
-/* Transfers between the ranks of a context (worker/model/context.h): what is added to one exchange moves
- * together. On a host it is complete when it has started; on a device it is enqueued and awaited by
+/* Transfers between the ranks of a context (worker/model/context.h), or those that share matrices
+ * (worker/model/tensors.h): what is added to one exchange moves together. On a host it is complete when it has started; on a device it is enqueued and awaited by
  * streams, and between the calls of a graph it is a place where that is cut. */
 #ifndef CS_WORKER_MODEL_EXCHANGE_H
 #define CS_WORKER_MODEL_EXCHANGE_H
@@ -31,12 +31,13 @@ void cs_context_free(struct cs_context *context);  /* what it took; accepts NULL
 
 struct cs_exchange {
     struct cs_run *run;
+    struct cs_context *context; /* who meet: run->context or run->tensors */
     int32_t which;
 };
 
 /* an empty one */
-struct cs_exchange cs_exchange_new(struct cs_run *run);
-/* bytes of data to, or from, a rank of the context; 0: nothing. Both ends add the same ones in the same
+struct cs_exchange cs_exchange_new(struct cs_run *run, struct cs_context *context);
+/* bytes of data to, or from, one of those; 0: nothing. Both ends add the same ones in the same
  * order. */
 void cs_exchange_add(const struct cs_exchange *e, int place, void *data, int64_t bytes,
                      bool is_send);

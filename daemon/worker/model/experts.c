@@ -8,6 +8,7 @@
 #include "worker/model/exchange.h"
 #include "worker/model/halves.h"
 #include "worker/model/stretch.h"
+#include "worker/model/tensors.h"
 #include "worker/slot/split.h"
 
 _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");
@@ -102,7 +103,9 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
     if (y != NULL) { /* x is not read again */
         run->ops->moe_linear(run->ctx, &groups, d.inner, d.width, kept->a,
                              cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, x);
-        run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, x, residual, y);
+        run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, x,
+                           cs_tensors_is_first(run) ? residual : NULL, y);
+        cs_tensors_sum(run, rows * d.width, y);
     }
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_A))
         kept->a = NULL; /* it was scratch */
@@ -154,7 +157,7 @@ static void add_loads(struct cs_run *run, const struct cs_layer_model *l, int32_
     int32_t *theirs = ints(run->scratch, (int64_t)s->ranks * n);
     if (run->context == NULL)
         return;
-    const struct cs_exchange e = cs_exchange_new(run);
+    const struct cs_exchange e = cs_exchange_new(run, run->context);
     for (int r = 0; r < s->ranks; r++) {
         if (r == s->place || cs_layer_rows_on(l, run->input, r) == 0)
             continue;
@@ -197,6 +200,7 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     down_bwd(run, l, &d, &routes, dy, dup, dweight, kept);
     cs_scratch_rewind(run->scratch, mark);
+    cs_tensors_sum_floats(run, d.places, dweight); /* of columns of every rank */
     const float balance = balance_here(run, l, &shape, routes.load);
     run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, &routes, dweight, balance,
                              dlogits);
@@ -213,7 +217,9 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     void *dx = run->later != NULL ? cs_run_take(run, d.places * d.width) : x;
     cs_run_linear_dgrad(run, rows, d.width, d.experts, dlogits, router_w, of_router);
     run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup, up_w->w, dx);
-    run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, dx, of_router, dh);
+    run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, dx,
+                       cs_tensors_is_first(run) ? of_router : NULL, dh);
+    cs_tensors_sum(run, rows * d.width, dh);
 }
 
 const struct cs_half_ops cs_ffn_experts = {.fwd = experts_fwd, .bwd = experts_bwd};

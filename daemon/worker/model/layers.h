@@ -54,8 +54,9 @@ struct cs_run {
     struct cs_input *input;
     const struct cs_watch *watch; /* NULL: nobody */
     struct cs_context
-        *context;      /* ranks with the other rows of the slot, NULL: none, or rehearsal */
-    bool is_rehearsal; /* workspaces as large as any smaller slot needs them */
+        *context; /* ranks with the other rows of the slot, NULL: none, or rehearsal */
+    struct cs_context *tensors; /* ranks that share the stage's matrices, NULL: none */
+    bool is_rehearsal;          /* workspaces as large as any smaller slot needs them */
 };
 
 /* The tensors of one role of a layer by their part; n 0: the layer has none. */

@@ -1,6 +1,7 @@
 /* The MLP as the ffn of a block: down(act(up h)), or down(act(gate h) up h) where it is gated: gate
  * and up are one matrix product over neighbouring weights. */
 #include "worker/model/halves.h"
+#include "worker/model/tensors.h"
 
 struct dims {
     int64_t width, ffn, up; /* columns; up: what the first product gives */
@@ -39,8 +40,8 @@ static void dense_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                           kept->a);
     }
     if (y != NULL)
-        cs_run_linear_act(run, rows, d.ffn, d.width, kept->a, cs_weight(l, CS_PARAM_DOWN_W),
-                          cs_weight(l, CS_PARAM_DOWN_B), residual, CS_ACT_NONE, NULL, y);
+        cs_run_linear_sum(run, rows, d.ffn, d.width, kept->a, cs_weight(l, CS_PARAM_DOWN_W),
+                          cs_weight(l, CS_PARAM_DOWN_B), residual, y);
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_A))
         kept->a = NULL; /* it was scratch */
 }
@@ -100,7 +101,7 @@ static void dense_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const void *h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
     cs_run_linear_wgrad(run, rows, d.width, d.up, dup, h, up_w, up_b);
     if (dh != NULL)
-        cs_run_linear_dgrad(run, rows, d.width, d.up, dup, up_w, dh);
+        cs_run_linear_dgrad_sum(run, rows, d.width, d.up, dup, up_w, dh);
 }
 
 const struct cs_half_ops cs_ffn_dense = {.fwd = dense_fwd, .bwd = dense_bwd};

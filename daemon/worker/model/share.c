@@ -51,7 +51,7 @@ static void move(struct move *m)
 {
     if (m->run->context == NULL)
         return;
-    m->exchange = cs_exchange_new(m->run);
+    m->exchange = cs_exchange_new(m->run, m->run->context);
     copy_own(m);
     for (int k = 1; k < m->s->ranks; k++)
         add_rank(m, (m->s->place + k) % m->s->ranks);

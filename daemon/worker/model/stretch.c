@@ -83,7 +83,7 @@ static void move(struct move *m)
     const struct cs_input_split *s = m->run->input->split;
     if (m->run->context == NULL)
         return;
-    m->exchange = cs_exchange_new(m->run);
+    m->exchange = cs_exchange_new(m->run, m->run->context);
     add_pieces(m, s->place, s->place);
     for (int k = 1; k < s->ranks; k++) {
         const int with = (s->place + k) % s->ranks;

@@ -92,8 +92,8 @@ static void list_tensors(struct cs_optim *o, const struct cs_graph *graph)
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_shard *t = &o->params->shard[i];
         if (t->is_counted && t->grad != NULL)
-            o->square[o->n_mine++] =
-                (struct cs_sumsq_tensor){t->own_n, cs_params_grad(o->params, t->at + t->own_at)};
+            o->square[o->n_mine++] = (struct cs_sumsq_tensor){
+                cs_shard_is_first(t) ? t->own_n : 0, cs_params_grad(o->params, t->at + t->own_at)};
     }
     for (int32_t g = -1; g < o->spec->n_groups; g++) {
         for (int32_t i = 0; i < o->params->n; i++) {

@@ -36,11 +36,19 @@ static bool has_embedding_role(const struct cs_graph *graph, const struct cs_par
     return param->role == CS_PARAM_EMBED && graph->modules[param->module].kind == CS_MODULE_LLM;
 }
 
+static void link_whole(const struct cs_params *p, struct cs_shard *t)
+{
+    const int32_t id = t->param->id;
+    t->whole = p->view.whole != NULL ? &p->view.whole->params[id] : t->param;
+    t->part = p->view.whole != NULL ? &p->view.part[id] : NULL;
+}
+
 static int32_t add_layer(struct cs_params *p, const struct cs_layer *layer)
 {
     for (int32_t i = 0; i < layer->n_params; i++) {
         const struct cs_param *param = &p->graph->params[layer->first_param + i];
         p->shard[p->n++] = (struct cs_shard){.param = param, .is_counted = true};
+        link_whole(p, &p->shard[p->n - 1]);
     }
     return layer->n_params;
 }
@@ -78,6 +86,7 @@ static void add_entries(struct cs_params *p, const struct cs_plan *plan, int ran
         if (p->head_rank == rank) {
             p->tied = &p->shard[p->n++];
             *p->tied = (struct cs_shard){.param = param, .is_tied_head = true};
+            link_whole(p, p->tied);
         }
     }
 }
@@ -395,6 +404,24 @@ static enum cs_status take_memory(struct cs_params *p, const struct planner *a, 
     return cs_device_sync(p->device, err);
 }
 
+/* The graph as this rank has it. All branches of its stages are shared by the same ranks. */
+static void view_graph(struct cs_params *p, const struct cs_graph *graph,
+                       const struct cs_plan *plan, int rank)
+{
+    const int32_t own = cs_plan_rank_in_replica(plan, rank);
+    struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
+    p->tp = (struct cs_tp){cs_plan_rank_shape(plan, own).tp, cs_plan_at(plan, rank).tp};
+    p->graph = graph;
+    if (p->tp.ranks <= 1)
+        return;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == own)
+            tp[plan->stages[s].branch] = p->tp;
+    p->arena = cs_arena_new(0);
+    cs_tp_view_make(graph, tp, p->arena, &p->view);
+    p->graph = p->view.graph;
+}
+
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
                              struct cs_device *device, struct cs_params **out, struct cs_err *err)
 {
@@ -411,11 +438,11 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
-    p->graph = graph;
+    view_graph(p, graph, plan, rank);
     p->embed_rank = p->head_rank = -1;
     p->n_replicas = cs_plan_holders(plan, a.rank);
-    p->replica =
-        cs_plan_replica(plan, rank) * cs_plan_width(plan, a.rank) + cs_plan_place(plan, rank);
+    p->replica = cs_plan_replica(plan, rank) * cs_plan_rank_shape(plan, a.rank).cp +
+                 cs_plan_at(plan, rank).cp;
     p->shard = calloc((size_t)graph->n_params + 1, sizeof *p->shard);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);
@@ -463,6 +490,7 @@ void cs_params_free(struct cs_params *params)
     cs_device_free(params->device, params->weights, params->weight_bytes);
     cs_device_free(params->device, params->state, params->state_bytes);
     free(params->staging);
+    cs_arena_free(params->arena);
     free(params);
 }
 
@@ -558,7 +586,7 @@ int cs_params_listed(const struct cs_params *params, const struct cs_shard **out
         const struct cs_shard *t = &params->shard[i];
         const bool is_stored =
             t->grad != NULL ? t->own_n > 0 : t->is_restored && params->replica == 0;
-        if (t->is_counted && is_stored)
+        if (t->is_counted && cs_shard_is_first(t) && is_stored)
             out[n++] = t;
     }
     return n;

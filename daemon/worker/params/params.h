@@ -13,6 +13,7 @@
 #ifndef CS_WORKER_PARAMS_PARAMS_H
 #define CS_WORKER_PARAMS_PARAMS_H
 
+#include "core/model/tensor_parallel.h"
 #include "core/plan/plan.h"
 #include "store/ckpt/checkpoint.h"
 #include "store/hf/hfdir.h"
@@ -31,7 +32,10 @@ struct cs_adapter {
 /* What this rank has of one parameter: weights, and where it trains a gradient and the optimizer's
  * state. */
 struct cs_shard {
-    const struct cs_param *param;
+    const struct cs_param *param; /* as this rank has it */
+    const struct cs_param *whole; /* of the model: the same where it is not cut */
+    const struct cs_tp_part
+        *part;  /* what param is of it; NULL: no other rank of the stage has some */
     void *w;    /* (param->dim) acts, what operators read */
     void *grad; /* of the loss sum, in the device's type of gradients; NULL: frozen */
     int64_t at; /* trained: its first element among all gradients */
@@ -46,7 +50,7 @@ struct cs_shard {
                                  * updated) */
     int32_t bucket;             /* -1: frozen, or a tied view */
     bool is_tied_head;          /* the head's entry of the embedding */
-    bool is_counted;            /* in the norm, in checkpoints, in the hash: once over all ranks */
+    bool is_counted;            /* in the norm, in checkpoints, in the hash: once over all stages */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
     float *restored;  /* host memory, what the checkpoint held; NULL: master has it */
     /* of the whole product that begins with this matrix (a group's first); the parameters' own */
@@ -64,8 +68,11 @@ struct cs_bucket {
 };
 
 struct cs_params {
-    const struct cs_graph *graph;
-    struct cs_shard *shard; /* by parameter id; the tied head's entry is the last */
+    const struct cs_graph *graph; /* as this rank has it: the model's, or a view of it */
+    struct cs_tp_view view;       /* where ranks share the stage; whole NULL: they do not */
+    struct cs_arena *arena;       /* of the view */
+    struct cs_tp tp;              /* this rank among those */
+    struct cs_shard *shard;       /* by parameter id; the tied head's entry is the last */
     int32_t n;
     int32_t *index;                /* (graph->n_params) -> shard, -1: not on this rank */
     bool *is_grad_new;             /* (n) what shards point at */
@@ -87,7 +94,8 @@ struct cs_params {
     int64_t staging_count;      /* elements it has room for */
 };
 
-/* Plan the arena for the stages of a rank (of all replicas' ranks); weights are not filled, moments
+/* Plan the arena for the stages of a rank (of all replicas' ranks), which may share their matrices with
+ * other ranks (core/model/tensor_parallel.h); graph: of the model; weights are not filled, moments
  * and gradients are 0. */
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
                              struct cs_device *device, struct cs_params **out,
@@ -123,6 +131,13 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, c
 /* xxh3-128 of the fp32 values of an entry */
 enum cs_status cs_params_hash(struct cs_params *params, const struct cs_shard *shard, char out[33],
                               struct cs_err *err) CS_NODISCARD;
+
+/* This rank is the first of those that have the same of it: it counts its squares, it stores it. */
+static inline bool cs_shard_is_first(const struct cs_shard *t)
+{
+    return t->part == NULL || t->part->holder == 0;
+}
+
 /* The shards of which this rank writes its own part to checkpoints (room for n): what is trained,
  * and, on the first replica, what a checkpoint brought although it is frozen now; its source
  * directory does not have those values. */

@@ -47,7 +47,7 @@ static float *host_of(const struct cs_params *params, const struct cs_shard *t)
 static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
                                   const struct cs_shard *t, float *host, struct cs_err *err)
 {
-    const struct cs_param *param = t->param;
+    const struct cs_param *param = t->whole;
     const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
     if (found == NULL)
         return cs_fail(err, CS_NOT_FOUND,
@@ -125,13 +125,13 @@ static enum cs_status load_factor(const struct adapters *saved, const struct cs_
                                   float *host, struct cs_err *err)
 {
     if (*dir == '\0') {
-        cs_param_fill_fresh(module, seed, t->param, host);
+        cs_param_fill_fresh(module, seed, t->whole, host);
         return CS_OK;
     }
     const struct cs_st_tensor *found = find_saved(saved, dir, module, t->param->tensor);
     if (found == NULL)
         return cs_fail(err, CS_NOT_FOUND, "%s has no %s", dir, t->param->tensor);
-    return read_saved(t->param, found, host, err);
+    return read_saved(t->whole, found, host, err);
 }
 
 /* Where the values of a module come from. */
@@ -143,10 +143,10 @@ struct source {
     struct adapters saved;
 };
 
-static enum cs_status load_one(struct cs_params *params, struct source *from, struct cs_shard *t,
-                               struct cs_err *err)
+/* The values of all of the parameter, whichever part of it the rank has. */
+static enum cs_status load_whole(struct cs_params *params, struct source *from,
+                                 const struct cs_shard *t, float *host, struct cs_err *err)
 {
-    float *host = host_of(params, t);
     const struct cs_graph_adapter *adapter = adapter_of(params->graph, t->param->id);
     const struct cs_st_tensor *whole =
         adapter == NULL ? find_saved(&from->saved, NULL, from->module, t->param->tensor) : NULL;
@@ -154,15 +154,36 @@ static enum cs_status load_one(struct cs_params *params, struct source *from, st
         CS_TRY(
             load_factor(&from->saved, from->module, adapter->spec->dir, from->seed, t, host, err));
     } else if (whole != NULL) {
-        CS_TRY(read_saved(t->param, whole, host, err));
+        CS_TRY(read_saved(t->whole, whole, host, err));
     } else if (from->is_fresh) {
-        cs_param_fill_fresh(from->module, from->seed, t->param, host);
+        cs_param_fill_fresh(from->module, from->seed, t->whole, host);
     } else {
         if (from->dir == NULL)
             CS_TRY(open_source(from->module, &from->dir, err));
         CS_TRY(read_tensor(from->dir, from->module, t, host, err));
     }
-    return cs_params_set(params, t, host, err);
+    return CS_OK;
+}
+
+/* other ranks of the stage have the rest of it */
+static bool is_cut(const struct cs_shard *t)
+{
+    return t->part != NULL && t->part->dim >= 0;
+}
+
+static enum cs_status load_one(struct cs_params *params, struct source *from, struct cs_shard *t,
+                               struct cs_err *err)
+{
+    float *host = host_of(params, t);
+    float *whole = is_cut(t) ? malloc((size_t)t->whole->count * sizeof *whole) : host;
+    enum cs_status status =
+        whole != NULL ? load_whole(params, from, t, whole, err)
+                      : cs_fail(err, CS_NO_MEMORY, "no memory to load %s", t->param->name);
+    if (status == CS_OK && whole != host)
+        cs_tp_take(t->part, t->whole, whole, host);
+    if (whole != host)
+        free(whole);
+    return status == CS_OK ? cs_params_set(params, t, host, err) : status;
 }
 
 static enum cs_status load_module(struct cs_params *params, const struct cs_module *module,
@@ -189,6 +210,27 @@ enum cs_status cs_params_load(struct cs_params *params, uint64_t seed, struct cs
     return CS_OK;
 }
 
+/* Elements at .. at + n - 1 of what this rank has of it. */
+static enum cs_status read_own(const struct cs_ckpt *ckpt, const struct cs_shard *t,
+                               const char *what, int64_t at, int64_t n, float *host,
+                               struct cs_err *err)
+{
+    struct cs_tp_slice slice[CS_TP_SLICES];
+    if (!is_cut(t))
+        return cs_ckpt_read_part(ckpt, t->param, what, at, n, host, err);
+    float *piece = malloc((size_t)n * sizeof *piece + 1);
+    enum cs_status status =
+        piece != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory to read %s", t->param->name);
+    const int n_slices = cs_tp_slices(t->part, t->param, at, n, slice);
+    for (int i = 0; status == CS_OK && i < n_slices; i++) {
+        status = cs_ckpt_read_slice(ckpt, t->whole, what, &slice[i].whole, piece, err);
+        if (status == CS_OK)
+            cs_tp_slice_put(&slice[i], piece, host);
+    }
+    free(piece);
+    return status;
+}
+
 /* Moments of what this rank updates, through the staging memory where the device has its own. */
 static enum cs_status resume_state(struct cs_params *params, const struct cs_shard *t,
                                    const struct cs_ckpt *ckpt, const char *what, void *to,
@@ -197,7 +239,7 @@ static enum cs_status resume_state(struct cs_params *params, const struct cs_sha
     const bool is_host = params->device->mem == NULL;
     float *host = is_host ? to : params->staging;
     const size_t n = (size_t)t->own_n;
-    CS_TRY(cs_ckpt_read_part(ckpt, t->param, what, t->own_at, t->own_n, host, err));
+    CS_TRY(read_own(ckpt, t, what, t->own_at, t->own_n, host, err));
     if (is_host)
         return CS_OK;
     if (!cs_device_keeps_bf16(params->device)) {
@@ -227,10 +269,11 @@ static enum cs_status resume_one(struct cs_params *params, struct cs_shard *t,
                                  const struct cs_ckpt *ckpt, int32_t *n_missing, struct cs_err *err)
 {
     float *host = host_of(params, t);
-    const enum cs_status status = cs_ckpt_read(ckpt, t->param, "master", host, err);
+    const enum cs_status status = read_own(ckpt, t, "master", 0, t->param->count, host, err);
     if (status == CS_NOT_FOUND) {
-        *n_missing +=
-            t->is_counted && t->grad != NULL ? 1 : 0; /* frozen ones are in no checkpoint */
+        *n_missing += t->is_counted && cs_shard_is_first(t) && t->grad != NULL
+                          ? 1
+                          : 0; /* frozen ones are in no checkpoint */
         return CS_OK;
     }
     CS_TRY(status);

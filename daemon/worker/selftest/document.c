@@ -67,10 +67,11 @@ static json_t *stages_of(const struct cs_golden_job *job, const json_t *modules)
         snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
         const bool is_llm = strcmp(branch, "llm") == 0;
         const int pp = layout == NULL ? 1 : is_llm ? layout->stages : layout->encoder_stages;
+        const int tp = is_llm ? job->tensors : job->encoder_tensors;
         const int cp = is_llm ? job->context : job->encoder_context;
-        json_object_set_new(
-            parallel, branch,
-            json_pack("{s:i, s:i, s:s*}", "pp", pp, "cp", cp > 1 ? cp : 1, "recompute", recompute));
+        json_object_set_new(parallel, branch,
+                            json_pack("{s:i, s:i, s:i, s:s*}", "pp", pp, "tp", tp > 1 ? tp : 1,
+                                      "cp", cp > 1 ? cp : 1, "recompute", recompute));
     }
     return parallel;
 }

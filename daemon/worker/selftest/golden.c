@@ -94,6 +94,8 @@ static enum cs_status make_document(struct cs_golden *g, const char *adapter, bo
         .context = is_spread && g->layout->context > 1 ? g->layout->context : 1,
         .encoder_context =
             is_spread && g->layout->encoder_context > 1 ? g->layout->encoder_context : 1,
+        .tensors = is_spread ? g->layout->tensors : 1,
+        .encoder_tensors = is_spread ? g->layout->encoder_tensors : 1,
         .samples = batch,
         .seq_tokens = rows_of(g),
         .values = values_of(g),

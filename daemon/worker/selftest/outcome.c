@@ -2,6 +2,8 @@
 #include "worker/selftest/outcome.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* losses of replicas are added by whoever has one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,14 +18,43 @@ void cs_outcome_new(const struct cs_golden *golden, struct cs_outcome *out)
             out->grad[i] = CS_NEW_ARRAY(golden->arena, float, graph->params[i].count);
 }
 
+/* What this rank has of a gradient, to its place in the whole one. */
+static enum cs_status take_part(struct cs_outcome *outcome, struct cs_params *params,
+                                const struct cs_shard *s, struct cs_err *err)
+{
+    struct cs_tp_slice slice[CS_TP_SLICES];
+    const struct cs_slice whole = cs_slice_whole(s->whole);
+    const int n = cs_tp_slices(s->part, s->param, s->own_at, s->own_n, slice);
+    const float *from = (const float *)cs_params_grad(params, s->at + s->own_at);
+    float *piece = malloc((size_t)s->own_n * sizeof *piece);
+    if (piece == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the gradient of %s", s->param->name);
+    for (int i = 0; i < n; i++) {
+        const struct cs_slice *one = &slice[i].whole;
+        const int64_t runs = cs_slice_runs(one, one, &whole);
+        cs_tp_slice_take(&slice[i], from, piece);
+        for (int64_t r = 0; r < runs; r++) {
+            const struct cs_copy_run run = cs_slice_run(one, one, &whole, r);
+            memcpy(outcome->grad[s->param->id] + run.to, piece + run.from,
+                   (size_t)run.n * sizeof *piece);
+        }
+    }
+    free(piece);
+    return CS_OK;
+}
+
 /* Parts of ranks do not overlap. */
 enum cs_status cs_outcome_take_gradients(struct cs_outcome *outcome, struct cs_params *params,
                                          struct cs_err *err)
 {
     for (int32_t i = 0; i < params->n; i++) {
         const struct cs_shard *s = &params->shard[i];
-        if (s->grad == NULL || !s->is_counted || s->own_n == 0)
+        if (s->grad == NULL || !s->is_counted || s->own_n == 0 || !cs_shard_is_first(s))
             continue;
+        if (s->part != NULL) {
+            CS_TRY(take_part(outcome, params, s, err));
+            continue;
+        }
         CS_TRY(cs_device_read(params->device, outcome->grad[s->param->id] + s->own_at,
                               (const char *)s->grad + (size_t)s->own_at * params->grad_size,
                               (size_t)s->own_n * params->grad_size, err));

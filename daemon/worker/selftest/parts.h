@@ -73,6 +73,7 @@ struct cs_golden_job {
     const struct cs_selftest_layout *layout; /* NULL: one stage a branch, one replica */
     int slots, replicas;                     /* of a step */
     int context, encoder_context; /* ranks that split rows of the language model, items */
+    int tensors, encoder_tensors; /* ranks that share the matrices of a stage */
     int32_t seq_tokens, samples;  /* rows and documents of a slot */
     int64_t values;               /* of all media; an item has no more */
 };

@@ -38,6 +38,8 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         .replicas = (int)cs_msg_int(in, "replicas", 1),
         .context = (int)cs_msg_int(in, "context", 1),
         .encoder_context = (int)cs_msg_int(in, "encoder_context", 1),
+        .tensors = (int)cs_msg_int(in, "tensors", 1),
+        .encoder_tensors = (int)cs_msg_int(in, "encoder_tensors", 1),
         .modality = cs_msg_str(in, "modality", NULL),
         .schedule = cs_msg_str(in, "schedule", NULL),
         .recompute = cs_msg_str(in, "recompute", NULL),
@@ -46,11 +48,13 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
     if (out->stages < 1 || out->encoder_stages < 1 || out->replicas < 1 || out->context < 1 ||
         out->encoder_context < 1 || out->encoder_context > CS_SELFTEST_RANKS ||
         out->stages + out->encoder_stages > CS_SELFTEST_RANKS ||
-        out->replicas > CS_SELFTEST_RANKS || out->context > CS_SELFTEST_RANKS)
+        out->replicas > CS_SELFTEST_RANKS || out->context > CS_SELFTEST_RANKS || out->tensors < 1 ||
+        out->tensors > CS_SELFTEST_RANKS || out->encoder_tensors < 1 ||
+        out->encoder_tensors > CS_SELFTEST_RANKS)
         return cs_fail(
             err, CS_LIMIT,
-            "layout: stages, encoder_stages, replicas, context and encoder_context are 1 "
-            "to %d",
+            "layout: stages, encoder_stages, replicas, context, encoder_context, tensors and "
+            "encoder_tensors are 1 to %d",
             CS_SELFTEST_RANKS);
     return CS_OK;
 }

@@ -44,6 +44,7 @@ struct cs_selftest_layout {
     int stages, encoder_stages, replicas; /* of the language model, of every encoder; 1 or more */
     int context; /* ranks of every stage of the language model that split its rows; 0 and 1: none */
     int encoder_context; /* ranks of every stage of an encoder that share its items; 0 and 1: none */
+    int tensors, encoder_tensors; /* ranks of every stage that share its matrices; 0 and 1: none */
     const char *modality, *schedule,
         *recompute;    /* as of a job; NULL: encoder-parallel, 1f1b, none */
     const char *train; /* globs of layers that train, blanks between; NULL: all, or the adapters */
@@ -70,7 +71,7 @@ enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
                                   struct cs_device *device, struct cs_selftest *out,
                                   struct cs_err *err) CS_NODISCARD;
 /* `cornstarch-worker --selftest`: a request {dir, adapter, written, device, precision,
- * layout {stages, encoder_stages, replicas, context, encoder_context, modality, schedule, recompute, train}} on standard input, the
+ * layout {stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors, modality, schedule, recompute, train}} on standard input, the
  * outcome as JSON on standard output. Returns the exit code. */
 int cs_selftest_program(void);
 

@@ -59,7 +59,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
                        "a plan with %d replicas of weights needs their "
                        "communicators",
                        holders);
-    t->has_head = plan->stages[plan->head_stage].rank == rank;
+    t->has_head = plan->stages[plan->head_stage].rank == rank && cs_plan_at(plan, c->rank).tp == 0;
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
     t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
     t->own = calloc(1, sizeof *t->own);
@@ -69,11 +69,12 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_trainer_split_rows(t, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
+    CS_TRY(cs_tensor_ranks_new(c->rank, t->params, c->comm, c->deadline_ms, &t->tensors, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
         CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
     const struct cs_exec_config exec = {
-        .graph = c->graph,
+        .graph = t->params->graph,
         .plan = plan,
         .params = t->params,
         .device = c->device,
@@ -82,10 +83,12 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .channels = c->channels,
         .context = c->context,
         .replicas = c->replicas,
+        .tensors = t->tensors,
         .ring = c->ring,
         .rank = rank,
         .replica = cs_plan_replica(plan, c->rank),
         .place = cs_plan_place(plan, c->rank),
+        .tp = t->params->tp.at,
         .deadline_ms = c->deadline_ms,
     };
     CS_TRY(cs_exec_new(&exec, &t->exec, err));
@@ -121,6 +124,7 @@ void cs_trainer_free(struct cs_trainer *trainer)
     }
     cs_exec_free(trainer->exec);
     cs_optim_free(trainer->optim);
+    cs_tensor_ranks_free(trainer->tensors);
     cs_params_free(trainer->params);
     for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
         cs_input_free(&trainer->inputs[i]);

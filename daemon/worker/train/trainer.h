@@ -28,7 +28,8 @@ struct cs_trainer {
     struct cs_input_tables *tables;
     struct cs_input *inputs; /* (CS_STEP_MAX_SLOTS) memory is reused */
     struct cs_program_entry *programs;
-    bool has_head;           /* the rank that knows the loss, one in every replica */
+    struct cs_tensor_ranks *tensors; /* NULL: no others share its stage */
+    bool has_head; /* a rank that tells the loss, one in every replica and part of a context */
     struct cs_manifest *own; /* of a step: this replica's slots */
     struct cs_slot *slot;    /* (CS_STEP_MAX_SLOTS) those slots */
 };

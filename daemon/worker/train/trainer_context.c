@@ -11,7 +11,7 @@ static int32_t place_in(const struct cs_trainer *t, int32_t branch)
     const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].branch == branch && plan->stages[s].rank == rank)
-            return cs_plan_place(plan, t->config.rank);
+            return cs_plan_at(plan, t->config.rank).cp;
     return -1;
 }
 
@@ -43,9 +43,11 @@ enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *
 {
     const struct cs_input_split *s = in->split;
     struct cs_comm *comm = t->config.comm;
-    const int first = t->config.rank - cs_plan_place(t->config.plan, t->config.rank);
+    const struct cs_plan *plan = t->config.plan;
     if (s == NULL)
         return CS_OK;
+    const int step = cs_plan_shape(plan, plan->head_stage).tp;
+    const int first = t->config.rank - s->place * step;
     if (s->place > 0) {
         struct cs_xfer x = {
             .peer = first, .data = in->correct, .bytes = (size_t)in->n_labels, .is_send = 1};
@@ -54,8 +56,9 @@ enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *
     uint8_t *theirs = cs_scratch_take(&in->memory, (size_t)s->n_labels + 1);
     cs_split_take_correct(in, 0, in->correct);
     for (int r = 1; r < s->ranks; r++) {
-        struct cs_xfer x = {
-            .peer = first + r, .data = theirs, .bytes = (size_t)cs_split_count_labels(in, r)};
+        struct cs_xfer x = {.peer = first + r * step,
+                            .data = theirs,
+                            .bytes = (size_t)cs_split_count_labels(in, r)};
         CS_TRY(comm->table->exchange(comm, &x, 1, t->config.deadline_ms, err));
         cs_split_take_correct(in, r, theirs);
     }

@@ -15,6 +15,7 @@
 #include "core/model/placements.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
+#include "core/plan/cost/tensors.h"
 
 struct matrices {
     int64_t all, first,
@@ -278,5 +279,7 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
     if (out != NULL)
         *out = profile;
     share_items(spec, graph, cost);
-    return share_context(spec, graph, budget, device, profile, cost, err);
+    CS_TRY(share_context(spec, graph, budget, device, profile, cost, err));
+    cs_share_tensors(spec, graph, budget, device, cost);
+    return CS_OK;
 }

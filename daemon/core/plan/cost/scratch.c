@@ -187,6 +187,8 @@ static int64_t buffers_of(const struct cs_plan *plan, const struct cs_edge *e, i
         is_known && (schedule->live == CS_LIVE_TWICE || schedule->live == CS_LIVE_TWICE_PATH);
     if (plan->stages[e->from].rank == plan->stages[e->to].rank)
         return 1;
+    if (cs_plan_is_uneven(plan, e->id))
+        return (e->has_grad ? 2 : 1) * (int64_t)n_slots;
     if (!e->has_grad || (is_known && schedule->live == CS_LIVE_ALL))
         return n_slots;
     return smaller(n_slots, (is_twice ? 2 : 1) * way_from(plan, e->from));

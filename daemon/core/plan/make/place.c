@@ -28,8 +28,10 @@ enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_in
     const struct cs_placement_info *placement = cs_placement_of_modality(modality);
     if (placement == NULL)
         return refuse_modality(modality, err);
-    *out = (struct cs_placing){
-        placement, schedule, schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1, 1, {0}};
+    *out = (struct cs_placing){.placement = placement,
+                               .schedule = schedule,
+                               .chunks = schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1,
+                               .cp = 1};
     if ((placement->layouts >> schedule->layout & 1u) == 0)
         return cs_fail(err, CS_PLAN,
                        "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
@@ -96,27 +98,32 @@ static enum cs_status check_once(const struct cs_graph *graph,
 
 /* one stage of a branch, its layers first .. first + n */
 static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *graph, int32_t b,
-                                  int32_t index, int32_t rank, int32_t cp, struct cs_arena *arena)
+                                  int32_t index, int32_t rank, struct cs_rank_shape shape,
+                                  struct cs_arena *arena)
 {
     struct cs_stage *stage = &plan->stages[plan->n_stages];
-    *stage = (struct cs_stage){
-        .name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, index),
-        .id = plan->n_stages++,
-        .branch = b,
-        .index = index,
-        .rank = rank,
-        .shape = {.tp = 1, .cp = cp, .ep = 1, .dp = cs_plan_replicas(plan)}
-    };
+    *stage =
+        (struct cs_stage){.name = cs_arena_printf(arena, "%s.%d", graph->branches[b].name, index),
+                          .id = plan->n_stages++,
+                          .branch = b,
+                          .index = index,
+                          .rank = rank,
+                          .shape = shape};
     if (rank >= plan->n_ranks)
         plan->n_ranks = rank + 1;
     return stage;
+}
+
+static struct cs_rank_shape shape_of(const struct cs_plan *plan, int32_t tp, int32_t cp)
+{
+    return (struct cs_rank_shape){.tp = tp, .cp = cp, .ep = 1, .dp = cs_plan_replicas(plan)};
 }
 
 static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies, int32_t cp,
                          struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t r = 0; r < copies; r++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, r, r, cp, arena);
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, shape_of(plan, 1, cp), arena);
         stage->first_layer = graph->branches[b].first_layer;
         stage->n_layers = graph->branches[b].n_layers;
         stage->copies = copies;
@@ -131,7 +138,8 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
     int32_t ranks = b == graph->llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage =
-            add_stage(plan, graph, b, s, base + s % ranks, placing->branch_cp[b], arena);
+            add_stage(plan, graph, b, s, base + s % ranks,
+                      shape_of(plan, placing->tp[b], placing->branch_cp[b]), arena);
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;

@@ -14,10 +14,11 @@ struct cs_cuts {
 struct cs_placing {
     const struct cs_placement_info *placement;
     const struct cs_schedule_info *schedule;
-    int32_t chunks; /* of an LLM stage, 1: it is not cut further */
-    int32_t cp;     /* ranks of an LLM stage that split the rows of a slot */
-    int32_t
-        branch_cp[CS_MAX_BRANCHES]; /* ... and of every branch: those of encoders share its items */
+    int32_t chunks;              /* of an LLM stage, 1: it is not cut further */
+    int32_t cp;                  /* ranks of an LLM stage that split the rows of a slot */
+    int32_t tp[CS_MAX_BRANCHES]; /* ranks of a branch's stages that share its matrices */
+    /* ranks of a branch's stages: those of the LLM split its rows (cp), those of an encoder share its items */
+    int32_t branch_cp[CS_MAX_BRANCHES];
 };
 
 /* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */

@@ -20,18 +20,19 @@
 #include "core/plan/make/context.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/split.h"
+#include "core/plan/make/tensors.h"
 #include "core/plan/plan_json.h"
 
 enum {
     MAX_ITEMS = 256,
     MAX_MIXED_ITEMS = 4096,
     TEXT_PER_ITEM = 8,
-    MAX_WHY = 3 * CS_MAX_BRANCHES + 7
+    MAX_WHY = 4 * CS_MAX_BRANCHES + 7
 };
 
 struct planner {
     const struct cs_spec *spec;
-    const struct cs_graph *graph;
+    const struct cs_graph *graph; /* as a rank has it where ranks share matrices */
     const struct cs_cluster *cluster;
     struct cs_arena *arena;
     struct cs_layer_cost *cost;       /* (graph->n_layers) */
@@ -582,6 +583,12 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
     CS_TRY(explain_context(p, err));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.tp[b] > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "The heads and the columns of the MLPs of %s are shared by %d "
+                                   "ranks of every stage.",
+                                   p->graph->branches[b].name, p->placing.tp[b]));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];
@@ -624,6 +631,8 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, cluster->device, &p.placing, err));
+    CS_TRY(cs_tensor_ranks(spec, graph, cluster->device, &p.placing, err));
+    p.graph = cs_tensor_graph(graph, &p.placing, arena);
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
@@ -634,10 +643,10 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_devices(&p, err));
     cs_plan_derive(graph, arena, p.plan);
     cs_plan_make_groups(p.plan, arena);
-    cs_stage_costs(graph, cluster->device, p.cost, p.plan);
-    cs_stage_step_costs(graph, cluster->device, p.profile, p.plan);
-    cs_stage_recompute(spec, graph, cluster->device, p.cost, p.plan);
-    cs_stage_buckets(graph, arena, p.plan);
+    cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
+    cs_stage_step_costs(p.graph, cluster->device, p.profile, p.plan);
+    cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
+    cs_stage_buckets(p.graph, arena, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));
     CS_TRY(explain(&p, err));

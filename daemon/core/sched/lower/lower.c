@@ -28,7 +28,7 @@ static unsigned char *put(unsigned char *to, uint64_t value, size_t bytes)
  * hash comes first. */
 static uint16_t group_code(const struct cs_plan *plan, const struct cs_action *a)
 {
-    enum { WORLD, TIED, DP, COPIES };
+    enum { WORLD, TIED, DP, COPIES, TP = UINT16_MAX - 1 };
 
     if (a->comm < 0)
         return UINT16_MAX;
@@ -36,6 +36,7 @@ static uint16_t group_code(const struct cs_plan *plan, const struct cs_action *a
     return (uint16_t)(g->kind == CS_GROUP_WORLD  ? WORLD
                       : g->kind == CS_GROUP_TIED ? TIED
                       : g->kind == CS_GROUP_DP   ? DP
+                      : g->kind == CS_GROUP_TP   ? TP
                                                  : COPIES + g->of);
 }
 

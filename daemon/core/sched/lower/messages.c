@@ -10,7 +10,7 @@
  * With a bound on running ahead, a forward-only stage waits for its send of slot i - ahead, and
  * rows of slot i are received once their consumer has computed slot i - 2.
  *
- * End of a training step: COPIES, REDUCE, TIED, NORM over all ranks, STEP, GATHER, MARK (REDUCE and
+ * End of a training step: COPIES, TENSORS, REDUCE, TIED, NORM over all ranks, STEP, GATHER, MARK (REDUCE and
  * GATHER with replicas only). TIED stands behind REDUCE: the two ranks of a tied embedding each sum
  * their own gradient over their replicas, and exchange only the part that they update. MARK also
  * waits for the last send to every peer, after which all boundary buffers are free. */
@@ -417,10 +417,11 @@ static uint32_t add_copies(struct pass *p, int32_t rank, uint32_t *n)
     return first;
 }
 
-static uint32_t add_between_replicas(struct pass *p, int32_t rank, enum cs_op op)
+/* a collective of the ranks that run this program, or of their replicas, where there are any */
+static uint32_t add_among(struct pass *p, int32_t rank, enum cs_op op)
 {
     struct cs_action action = blank(op);
-    action.comm = group_of(p, CS_GROUP_DP, -1, rank);
+    action.comm = group_of(p, (enum cs_group_kind)cs_op_table[op].group, -1, rank);
     return action.comm >= 0 ? add_action(p, action) : NONE;
 }
 
@@ -442,9 +443,14 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
     uint32_t last_lead = add_lead_receives(p, rank), gathered = NONE;
     if (!p->pipe->is_eval) {
         uint32_t n_sums, sums = add_copies(p, rank, &n_sums);
-        uint32_t reduce = add_between_replicas(p, rank, CS_OP_REDUCE);
+        uint32_t tensors = add_among(p, rank, CS_OP_TENSORS);
+        if (tensors != NONE)
+            add_dep(p, last_compute);
+        uint32_t reduce = add_among(p, rank, CS_OP_REDUCE);
         if (reduce != NONE)
             add_dep(p, last_compute);
+        if (reduce != NONE)
+            add_dep(p, tensors);
         for (uint32_t i = 0; reduce != NONE && i < n_sums; i++)
             add_dep(p, sums + i);
         uint32_t tied = add_tied(p, rank);
@@ -455,12 +461,13 @@ static void add_end(struct pass *p, int32_t rank, uint32_t last_compute)
         uint32_t norm_id = add_action(p, norm);
         add_dep(p, last_compute);
         add_dep(p, tied);
+        add_dep(p, tensors);
         for (uint32_t i = 0; i < n_sums; i++)
             add_dep(p, sums + i);
         add_dep(p, reduce);
         last_compute = add_action(p, blank(CS_OP_STEP));
         add_dep(p, norm_id);
-        uint32_t gather = add_between_replicas(p, rank, CS_OP_GATHER);
+        uint32_t gather = add_among(p, rank, CS_OP_GATHER);
         if (gather != NONE)
             add_dep(p, last_compute);
         gathered = gather;
@@ -488,7 +495,7 @@ static void fill_fifos(struct pass *p)
 /* Room for what the rank can have: its compute, its messages, the end of the step. */
 static void reserve(struct pass *p, int32_t rank, const struct cs_order *order)
 {
-    size_t actions = order->n + 6;
+    size_t actions = order->n + 7;
     for (int32_t c = p->first_out[rank]; c >= 0; c = p->channel[c].next_out)
         actions += p->channel[c].n;
     for (int32_t c = p->first_in[rank]; c >= 0; c = p->channel[c].next_in)

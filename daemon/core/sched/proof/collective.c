@@ -40,13 +40,14 @@ static struct key *key_of(const struct matcher *m, int32_t comm, int32_t rank)
     return &m->key[comm * m->n_copies + copy];
 }
 
-/* The table of a repeated program's plan is that of the first copy; replicas are not in a program.
- * The first of the ranks that run a program stands for all of them. */
+/* The table of a repeated program's plan is that of the first copy; replicas are not in a program, nor
+ * are those that share a stage. The first of the ranks that run a program stands for all of them. */
 static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
     const struct cs_group *g = group_of(m, comm);
     const int32_t first = cs_plan_rank_of(m->program->plan, 0, rank % m->ranks_of_copy);
-    return g->kind != CS_GROUP_DP && cs_group_position(g, first) >= 0;
+    const bool is_inside = g->kind == CS_GROUP_DP || g->kind == CS_GROUP_TP;
+    return !is_inside && cs_group_position(g, first) >= 0;
 }
 
 static void count_members(struct matcher *m)

@@ -325,6 +325,28 @@ static enum cs_status check_replicas(const struct checker *c, int32_t rank, cons
     return CS_OK;
 }
 
+/* Where ranks share the matrices of their stages: one sum of what they have in parts, before replicas
+ * sum and before the norm. */
+static enum cs_status check_tensors(const struct checker *c, int32_t rank, const uint32_t *seen,
+                                    const uint32_t *at)
+{
+    const struct cs_rank_program *rp = &c->program->rank[rank];
+    const int32_t group =
+        cs_plan_group(c->plan, CS_GROUP_TP, -1, cs_plan_rank_of(c->plan, 0, rank));
+    const uint32_t wants = !c->program->is_eval && group >= 0 ? 1 : 0;
+    if (seen[CS_OP_TENSORS] != wants)
+        return cs_fail(c->err, CS_PLAN,
+                       "program refused: rank %d sums gradients over the ranks of its stage %u "
+                       "times, not %u",
+                       rank, seen[CS_OP_TENSORS], wants);
+    if (wants && !depends_on(rp, at[CS_OP_NORM], at[CS_OP_TENSORS]))
+        return refuse(c, rank, at[CS_OP_NORM], "does not wait for the sum over the stage's ranks");
+    if (wants && seen[CS_OP_REDUCE] && !depends_on(rp, at[CS_OP_REDUCE], at[CS_OP_TENSORS]))
+        return refuse(c, rank, at[CS_OP_REDUCE],
+                      "does not wait for the sum over the stage's ranks");
+    return CS_OK;
+}
+
 /* one NORM and one STEP per training rank, after all its backwards; one MARK, last of all */
 static enum cs_status check_end(const struct checker *c, int32_t rank)
 {
@@ -355,6 +377,7 @@ static enum cs_status check_end(const struct checker *c, int32_t rank)
         return refuse(c, rank, at[CS_OP_MARK], "is not the last of its stream");
     if (wants && rp->fifo[CS_STREAM_COMPUTE][n - 2] != at[CS_OP_STEP])
         return refuse(c, rank, at[CS_OP_STEP], "is not the last work of its stream");
+    CS_TRY(check_tensors(c, rank, seen, at));
     CS_TRY(check_replicas(c, rank, seen, at));
     return check_copies(c, rank, at[CS_OP_NORM]);
 }

@@ -1,0 +1,192 @@
+/* Which branches ranks can share, and the graph as one of them has it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/model/tensor_parallel.h"
+
+/* ---- what can be shared ---- */
+
+/* What goes to ranks in whole numbers. */
+struct shared {
+    const char *what;
+    int32_t n;
+    bool is_even;    /* the same number to each rank */
+    bool may_repeat; /* where there are fewer than ranks: several have the same one */
+};
+
+enum { MOST_SHARED = 3 };
+
+static bool is_sharable(const struct shared *s, int32_t ranks)
+{
+    if (!s->is_even)
+        return s->n >= ranks;
+    return s->n % ranks == 0 || (s->may_repeat && ranks % s->n == 0);
+}
+
+/* Keys that lie in one tensor with queries cannot repeat: a part of its gradient would be summed, the
+ * rest not. */
+static bool has_role(const struct cs_graph *graph, const struct cs_layer *layer,
+                     enum cs_param_role role)
+{
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++)
+        if (graph->params[i].role == role)
+            return true;
+    return false;
+}
+
+/* of a block */
+static int32_t shared_of(const struct cs_graph *graph, const struct cs_layer *layer,
+                         struct shared out[MOST_SHARED])
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    int32_t n = 0;
+    if (attention != NULL) {
+        out[n++] = (struct shared){"heads of attention", attention->n_heads, true, false};
+        out[n++] = (struct shared){"heads of keys and values", attention->n_kv_heads, true,
+                                   has_role(graph, layer, CS_PARAM_K_W)};
+    } else {
+        out[n++] = (struct shared){"heads of values", arch->recurrent.n_heads, true, false};
+        out[n++] = (struct shared){"heads of keys", arch->recurrent.n_key_heads, true, false};
+    }
+    if (layer->ffn == CS_FFN_EXPERTS)
+        out[n++] = (struct shared){"columns of an expert", arch->experts.width, false, false};
+    else
+        out[n++] = (struct shared){"columns of its MLP", arch->ffn_width, false, false};
+    return n;
+}
+
+/* what ranks cannot share of a layer, NULL: nothing */
+static const char *unsharable(const struct cs_graph *graph, const struct cs_layer *layer,
+                              int32_t ranks, int32_t *count)
+{
+    struct shared shared[MOST_SHARED];
+    const int32_t n = layer->kind == CS_LAYER_BLOCK ? shared_of(graph, layer, shared) : 0;
+    for (int32_t i = 0; i < n; i++)
+        if (!is_sharable(&shared[i], ranks)) {
+            *count = shared[i].n;
+            return shared[i].what;
+        }
+    return NULL;
+}
+
+static bool all_sharable(const struct cs_graph *graph, const struct cs_branch *branch,
+                         int32_t ranks)
+{
+    int32_t count;
+    for (int32_t i = 0; i < branch->n_layers; i++)
+        if (unsharable(graph, &graph->layers[branch->first_layer + i], ranks, &count) != NULL)
+            return false;
+    return true;
+}
+
+static enum cs_status refuse(const struct cs_graph *graph, const struct cs_branch *branch,
+                             const struct cs_layer *layer, int32_t ranks, struct cs_err *err)
+{
+    char numbers[128] = "1";
+    size_t used = 1;
+    int32_t count = 0;
+    const char *what = unsharable(graph, layer, ranks, &count);
+    for (int32_t n = 2; n <= CS_TP_MOST && used + 8 < sizeof numbers; n++)
+        if (all_sharable(graph, branch, n))
+            used += (size_t)snprintf(numbers + used, sizeof numbers - used, ", %d", n);
+    return cs_fail(err, CS_PLAN,
+                   "plan.parallel.%s.tp = %d: %s has %d %s, which %d ranks cannot share evenly; "
+                   "numbers that can: %s",
+                   branch->name, ranks, layer->path, count, what, ranks, numbers);
+}
+
+enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t ranks,
+                           struct cs_err *err)
+{
+    const struct cs_branch *b = &graph->branches[branch];
+    int32_t count;
+    for (int32_t i = 0; ranks > 1 && i < b->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[b->first_layer + i];
+        if (cs_layer_attention(graph, layer) != NULL &&
+            cs_layer_arch(graph, layer)->qk_norm == CS_QK_NORM_WIDTH)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.tp = %d: %s norms queries and keys over all heads, "
+                           "which ranks that have some of them cannot do yet; set tp = 1",
+                           b->name, ranks, layer->path);
+        if (unsharable(graph, layer, ranks, &count) != NULL)
+            return refuse(graph, b, layer, ranks, err);
+    }
+    return CS_OK;
+}
+
+/* ---- the graph of a rank ---- */
+
+static int32_t share(int32_t n, struct cs_tp tp)
+{
+    const int64_t first = (int64_t)n * tp.at / tp.ranks, end = (int64_t)n * (tp.at + 1) / tp.ranks;
+    return n < tp.ranks ? 1 : (int32_t)(end - first);
+}
+
+static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
+{
+    for (int32_t i = 0; i < arch->n_attentions; i++) {
+        arch->attention[i].n_heads = share(arch->attention[i].n_heads, tp);
+        arch->attention[i].n_kv_heads = share(arch->attention[i].n_kv_heads, tp);
+    }
+    if (arch->kind == CS_MODULE_PROJECTOR)
+        return;
+    arch->ffn_width = share(arch->ffn_width, tp);
+    if (arch->experts.n > 0)
+        arch->experts.width = share(arch->experts.width, tp);
+    if (arch->recurrent.n_heads > 0) {
+        arch->recurrent.n_heads = share(arch->recurrent.n_heads, tp);
+        arch->recurrent.n_key_heads = share(arch->recurrent.n_key_heads, tp);
+    }
+}
+
+static void cut_param(struct cs_param *param, const struct cs_tp_part *part)
+{
+    if (part->dim < 0)
+        return;
+    param->count = param->count / param->dim[part->dim] * cs_tp_extent(part);
+    param->dim[part->dim] = cs_tp_extent(part);
+}
+
+static void count_elements(struct cs_graph *graph)
+{
+    graph->n_elements = graph->n_trained = 0;
+    for (int32_t l = 0; l < graph->n_layers; l++) {
+        struct cs_layer *layer = &graph->layers[l];
+        layer->n_elements = layer->n_trained = 0;
+        for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+            layer->n_elements += graph->params[i].count;
+            layer->n_trained += graph->params[i].is_trainable ? graph->params[i].count : 0;
+        }
+        graph->n_elements += layer->n_elements;
+        graph->n_trained += layer->n_trained;
+    }
+}
+
+static void *copy(struct cs_arena *arena, const void *from, size_t size, int32_t n)
+{
+    char *made = CS_NEW_ARRAY(arena, char, size *(size_t)n + 1);
+    memcpy(made, from, size * (size_t)n);
+    return made;
+}
+
+void cs_tp_view_make(const struct cs_graph *whole, const struct cs_tp *tp, struct cs_arena *arena,
+                     struct cs_tp_view *out)
+{
+    struct cs_graph *graph = CS_NEW(arena, struct cs_graph);
+    struct cs_tp_part *part = CS_NEW_ARRAY(arena, struct cs_tp_part, whole->n_params + 1);
+    *graph = *whole;
+    graph->modules = copy(arena, whole->modules, sizeof *whole->modules, whole->n_modules);
+    graph->layers = copy(arena, whole->layers, sizeof *whole->layers, whole->n_layers);
+    graph->params = copy(arena, whole->params, sizeof *whole->params, whole->n_params);
+    for (int32_t m = 0; m < graph->n_modules; m++)
+        if (tp[graph->modules[m].branch].ranks > 1)
+            cut_arch(&graph->modules[m].arch, tp[graph->modules[m].branch]);
+    for (int32_t i = 0; i < whole->n_params; i++) {
+        const int32_t branch = whole->modules[whole->params[i].module].branch;
+        cs_tp_part_of(whole, &whole->params[i], tp[branch], &part[i]);
+        cut_param(&graph->params[i], &part[i]);
+    }
+    count_elements(graph);
+    *out = (struct cs_tp_view){.whole = whole, .graph = graph, .part = part};
+}

@@ -1,0 +1,202 @@
+/* The table of cuts by role: what a rank has of a parameter. */
+#include "core/model/tensor_parallel.h"
+
+/* What ranks share; a unit goes to one of them whole. */
+enum unit { NOTHING, QUERIES, KEYS, INNER, EXPERT, KEY_HEADS, VALUE_HEADS };
+
+/* Which dimension: of the columns that a product makes (the last but one), of those that it reads
+ * (the last), the first. */
+enum axis { OUT, IN, FIRST };
+
+/* A tensor that a family fuses is several sections of its dimension, one behind the other. */
+struct rule {
+    enum axis axis;
+    enum unit unit[CS_TP_PIECES];
+    bool is_summed; /* of one that is whole: every rank makes a part of its gradient */
+};
+
+/* Norms of heads are whole, but a rank has its own heads only. Biases of second products are whole
+ * too: one rank adds them, and their gradient is the same on all. Roles without a row are whole. */
+/* clang-format off */
+static const struct rule rules[CS_PARAM_ROLE_COUNT] = {
+    [CS_PARAM_Q_W]           = {OUT,   {QUERIES},                           false},
+    [CS_PARAM_Q_B]           = {FIRST, {QUERIES},                           false},
+    [CS_PARAM_K_W]           = {OUT,   {KEYS},                              false},
+    [CS_PARAM_K_B]           = {FIRST, {KEYS},                              false},
+    [CS_PARAM_V_W]           = {OUT,   {KEYS},                              false},
+    [CS_PARAM_V_B]           = {FIRST, {KEYS},                              false},
+    [CS_PARAM_O_W]           = {IN,    {QUERIES},                           false},
+    [CS_PARAM_Q_NORM_W]      = {FIRST, {NOTHING},                           true },
+    [CS_PARAM_K_NORM_W]      = {FIRST, {NOTHING},                           true },
+    [CS_PARAM_MIX_QKV_W]     = {OUT,   {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, false},
+    [CS_PARAM_CONV_W]        = {FIRST, {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, false},
+    [CS_PARAM_MIX_Z_W]       = {OUT,   {VALUE_HEADS},                       false},
+    [CS_PARAM_MIX_B_W]       = {OUT,   {VALUE_HEADS},                       false},
+    [CS_PARAM_MIX_A_W]       = {OUT,   {VALUE_HEADS},                       false},
+    [CS_PARAM_DT_BIAS]       = {FIRST, {VALUE_HEADS},                       false},
+    [CS_PARAM_A_LOG]         = {FIRST, {VALUE_HEADS},                       false},
+    [CS_PARAM_MIX_NORM_W]    = {FIRST, {NOTHING},                           true },
+    [CS_PARAM_MIX_OUT_W]     = {IN,    {VALUE_HEADS},                       false},
+    [CS_PARAM_GATE_W]        = {OUT,   {INNER},                             false},
+    [CS_PARAM_GATE_B]        = {FIRST, {INNER},                             false},
+    [CS_PARAM_UP_W]          = {OUT,   {INNER},                             false},
+    [CS_PARAM_UP_B]          = {FIRST, {INNER},                             false},
+    [CS_PARAM_DOWN_W]        = {IN,    {INNER},                             false},
+    [CS_PARAM_EXPERT_GATE_W] = {OUT,   {EXPERT},                            false},
+    [CS_PARAM_EXPERT_UP_W]   = {OUT,   {EXPERT},                            false},
+    [CS_PARAM_EXPERT_DOWN_W] = {IN,    {EXPERT},                            false},
+};
+
+/* clang-format on */
+
+static const struct cs_attention *attention_of(const struct cs_graph *graph,
+                                               const struct cs_param *param)
+{
+    const struct cs_attention *found = cs_layer_attention(graph, &graph->layers[param->layer]);
+    return found != NULL ? found : &graph->modules[param->module].arch.attention[0];
+}
+
+/* how many there are of a unit in the layer of a parameter */
+static int64_t count_of(const struct cs_graph *graph, const struct cs_param *param, enum unit unit)
+{
+    const struct cs_arch *arch = &graph->modules[param->module].arch;
+    const struct cs_attention *attention = attention_of(graph, param);
+    const int64_t counts[] = {[NOTHING] = 0,
+                              [QUERIES] = attention->n_heads,
+                              [KEYS] = attention->n_kv_heads,
+                              [INNER] = arch->ffn_width,
+                              [EXPERT] = arch->experts.width,
+                              [KEY_HEADS] = arch->recurrent.n_key_heads,
+                              [VALUE_HEADS] = arch->recurrent.n_heads};
+    return counts[unit];
+}
+
+static int32_t dim_of(const struct cs_param *param, enum axis axis)
+{
+    return axis == FIRST ? 0 : axis == IN ? param->n_dims - 1 : param->n_dims - 2;
+}
+
+/* Sections of the dimension that is cut, and the elements that a unit of each has there. Families that
+ * fuse queries, keys and values, or gate and up, give the tensor the role of the first. */
+struct sections {
+    enum unit unit[CS_TP_PIECES];
+    int64_t size[CS_TP_PIECES];
+    int32_t n;
+};
+
+static struct sections sections_of(const struct cs_graph *graph, const struct cs_param *param,
+                                   const struct rule *rule, int64_t extent)
+{
+    const struct cs_arch *arch = &graph->modules[param->module].arch;
+    const struct cs_attention *attention = attention_of(graph, param);
+    const int64_t made = cs_attention_made_width(attention), head = attention->head_dim;
+    const bool is_of_q = rule->unit[0] == QUERIES && rule->axis != IN;
+    const bool is_of_up = rule->unit[0] == INNER || rule->unit[0] == EXPERT;
+    const int64_t n = count_of(graph, param, rule->unit[0]);
+    if (is_of_q && !arch->has_output_gate && extent == made)
+        return (struct sections){
+            {QUERIES, KEYS, KEYS},
+            {head,    head, head},
+            attention->is_k_eq_v ? 2 : 3
+        };
+    if (is_of_up && rule->axis != IN && extent == 2 * n)
+        return (struct sections){
+            {rule->unit[0], rule->unit[0]},
+            {1,             1            },
+            2
+        };
+    if (rule->unit[1] == KEY_HEADS) {
+        const struct cs_recurrent *r = &arch->recurrent;
+        return (struct sections){
+            {KEY_HEADS,  KEY_HEADS,  VALUE_HEADS },
+            {r->key_dim, r->key_dim, r->value_dim},
+            3
+        };
+    }
+    return (struct sections){{rule->unit[0]}, {extent / n}, 1};
+}
+
+static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph,
+                                                 const struct cs_param *param)
+{
+    for (int32_t i = 0; i < graph->n_adapters; i++)
+        if (graph->adapters[i].a == param->id || graph->adapters[i].b == param->id)
+            return &graph->adapters[i];
+    return NULL;
+}
+
+static void add_piece(struct cs_tp_part *out, int64_t begin, int64_t end)
+{
+    out->begin[out->n] = begin;
+    out->end[out->n++] = end;
+}
+
+/* dim_of the parameter is cut as the rule says */
+static void cut(const struct cs_graph *whole, const struct cs_param *param, const struct rule *rule,
+                int32_t dim, struct cs_tp tp, struct cs_tp_part *out)
+{
+    const struct sections s = sections_of(whole, param, rule, param->dim[dim]);
+    int64_t at = 0;
+    out->dim = dim;
+    out->holders = 1;
+    for (int32_t i = 0; i < s.n; i++) {
+        const int64_t n = count_of(whole, param, s.unit[i]);
+        const bool is_shared = n < tp.ranks; /* by ranks / n of them */
+        const int64_t first = n * tp.at / tp.ranks;
+        const int64_t end = is_shared ? first + 1 : n * (tp.at + 1) / tp.ranks;
+        add_piece(out, at + first * s.size[i], at + end * s.size[i]);
+        at += n * s.size[i];
+        if (is_shared)
+            out->holders = tp.ranks / (int32_t)n;
+    }
+    CS_ASSERT(at == param->dim[dim]);
+    out->holder = tp.at % out->holders;
+    out->is_summed = out->holders > 1;
+}
+
+/* A factor is cut with the side of its matrix that it stands at; the other one is whole, and each rank
+ * makes a part of its gradient. */
+static void cut_adapter(const struct cs_graph *whole, const struct cs_param *param,
+                        const struct cs_graph_adapter *adapter, struct cs_tp tp,
+                        struct cs_tp_part *out)
+{
+    const struct cs_param *matrix = &whole->params[adapter->param];
+    struct cs_tp_part of_matrix;
+    cs_tp_part_of(whole, matrix, tp, &of_matrix);
+    if (of_matrix.dim < 0)
+        return;
+    const bool is_read = of_matrix.dim == matrix->n_dims - 1;
+    if (is_read != (adapter->a == param->id)) {
+        out->is_summed = true;
+        return;
+    }
+    *out = of_matrix;
+    out->dim = is_read ? 1 : 0;
+}
+
+void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
+                   struct cs_tp_part *out)
+{
+    const struct rule *rule = &rules[param->role];
+    const struct cs_graph_adapter *adapter =
+        param->role == CS_PARAM_ADAPTER_A || param->role == CS_PARAM_ADAPTER_B
+            ? adapter_of(whole, param)
+            : NULL;
+    *out = (struct cs_tp_part){
+        .dim = -1, .holders = tp.ranks > 1 ? tp.ranks : 1, .holder = tp.ranks > 1 ? tp.at : 0};
+    if (tp.ranks <= 1)
+        return;
+    out->is_summed = rule->is_summed;
+    if (adapter != NULL)
+        cut_adapter(whole, param, adapter, tp, out);
+    else if (rule->unit[0] != NOTHING)
+        cut(whole, param, rule, dim_of(param, rule->axis), tp, out);
+}
+
+int64_t cs_tp_extent(const struct cs_tp_part *part)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < part->n; i++)
+        n += part->end[i] - part->begin[i];
+    return n;
+}

@@ -1,0 +1,78 @@
+/* Tensor parallelism: what each of the ranks that share a stage has of its parameters.
+ *
+ * A block's first products are cut by columns of what they make (heads, inner columns of the MLP),
+ * its second ones by what they read, so that a half needs one sum over the ranks forward and one
+ * backward (Shoeybi et al. 2019, Megatron-LM). Which dimension of a parameter is cut, and into what,
+ * says a table of roles; tensors that a family fuses are cut section by section. With more ranks
+ * than heads of keys and values several ranks have the same one.
+ *
+ * A rank then is like a rank with a smaller model: its graph is the whole one with fewer heads and
+ * narrower layers (cs_tp_view), and its arrays hold the pieces of a parameter one behind the other.
+ * Pure. */
+#ifndef CS_MODEL_TENSOR_PARALLEL_H
+#define CS_MODEL_TENSOR_PARALLEL_H
+
+#include "core/model/slice.h"
+
+/* One of the ranks that share a stage. ranks 0 or 1: it has all of it. */
+struct cs_tp {
+    int32_t ranks, at;
+};
+
+enum { CS_TP_MOST = 64 };
+
+enum { CS_TP_PIECES = 3 }; /* of one parameter: fused queries, keys and values */
+
+/* What a rank has of a parameter. */
+struct cs_tp_part {
+    int32_t dim; /* that is cut, -1: none */
+    int32_t n; /* pieces: ranges of that dimension, as they follow each other in the rank's array */
+    int64_t begin[CS_TP_PIECES], end[CS_TP_PIECES];
+    int32_t holders; /* ranks that have the same: this one is the holder-th of that many */
+    int32_t holder;  /* neighbours */
+    bool is_summed;  /* each holder has a part of the gradient: theirs are added once a step */
+};
+
+/* The stages of a branch can be shared by that many ranks. CS_PLAN names the layer that they cannot
+ * share, and numbers that they can. */
+enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t ranks,
+                           struct cs_err *err) CS_NODISCARD;
+/* param: of the whole graph; ranks as checked */
+void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
+                   struct cs_tp_part *out);
+/* elements of the part in the dimension that is cut */
+int64_t cs_tp_extent(const struct cs_tp_part *part);
+/* The rank's array from that of the whole parameter; the reverse, each element to its place. */
+void cs_tp_take(const struct cs_tp_part *part, const struct cs_param *whole, const float *from,
+                float *to);
+void cs_tp_put(const struct cs_tp_part *part, const struct cs_param *whole, const float *from,
+               float *to);
+
+/* What a range of the rank's array has of a slice of the whole parameter: `in` is the rectangle of the
+ * range that has it, whose array begins at element `at` of the range. Indices are of the whole. */
+struct cs_tp_slice {
+    struct cs_slice whole, in;
+    int64_t at;
+};
+
+enum { CS_TP_SLICES = CS_TP_PIECES * CS_SLICE_FLAT_MAX };
+
+/* Elements at .. at + n - 1 of the rank's array; returns how many slices they are. own: the parameter
+ * as the rank has it. */
+int cs_tp_slices(const struct cs_tp_part *part, const struct cs_param *own, int64_t at, int64_t n,
+                 struct cs_tp_slice out[CS_TP_SLICES]);
+/* between the array of the range and that of the slice (of its elements alone) */
+void cs_tp_slice_take(const struct cs_tp_slice *slice, const float *range, float *to);
+void cs_tp_slice_put(const struct cs_tp_slice *slice, const float *from, float *range);
+
+/* A rank's view of a graph: the same layers and parameters, as small as the rank has them. */
+struct cs_tp_view {
+    const struct cs_graph *whole, *graph;
+    const struct cs_tp_part *part; /* (n_params) */
+};
+
+/* tp: (n_branches) the rank in each branch, ranks as checked */
+void cs_tp_view_make(const struct cs_graph *whole, const struct cs_tp *tp, struct cs_arena *arena,
+                     struct cs_tp_view *out);
+
+#endif

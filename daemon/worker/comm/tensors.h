@@ -1,0 +1,30 @@
+/* Between the ranks that share a stage's matrices, beside the sums in its layers (worker/model/tensors.h):
+ * once a step the gradients of what several of them have and each makes a part of, and whole values for
+ * whoever tells them. Host only; messages go over the job's sockets, sums are made in the order of the
+ * ranks, so that all have the same bits. */
+#ifndef CS_WORKER_COMM_TENSORS_H
+#define CS_WORKER_COMM_TENSORS_H
+
+#include "core/plan/plan.h"
+#include "kernels/comm.h"
+#include "worker/params/params.h"
+
+struct cs_tensor_ranks;
+
+/* rank: of all; comm and params: borrowed. *out is NULL where nobody shares its stage. */
+enum cs_status cs_tensor_ranks_new(int rank, struct cs_params *params, struct cs_comm *comm,
+                                   int deadline_ms, struct cs_tensor_ranks **out,
+                                   struct cs_err *err) CS_NODISCARD;
+void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks); /* accepts NULL */
+
+/* Gradients that are made in parts become their sums on all ranks that have them. Accepts NULL. */
+enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks,
+                                      struct cs_err *err) CS_NODISCARD;
+/* The whole values of a shard (whole->count floats) on the first rank of the stage, from what each has
+ * of it (own, param->count floats); all of its ranks call it in one order. *out: there own where it is
+ * whole already, else valid until the next call; on other ranks own. ranks NULL: own. */
+enum cs_status cs_tensor_ranks_collect(struct cs_tensor_ranks *ranks, const struct cs_shard *shard,
+                                       const float *own, const float **out,
+                                       struct cs_err *err) CS_NODISCARD;
+
+#endif

@@ -1,0 +1,117 @@
+#!/bin/bash
+# Tensor parallelism: ranks that share the matrices of the language model and of the encoder compute what one rank does,
+# with stages, split rows, replicas, adapters and frozen modules; evaluation, checkpoints, other layouts, export.
+. "$(dirname "$0")/../support/e2e.sh"
+compared=0
+
+# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3: sums are made in another order
+near() {
+  python3 - "$jobs/$1/journal" "$jobs/$2/journal" "${4:-0}" <<'PY' || fail "$3: differs from one rank"
+import json, math, sys
+def rows(path, kind):
+    found = (json.loads(line) for line in open(path) if line.endswith("\n"))
+    return {r["step"]: r for r in found if r["type"] == "runner.step" and r.get("kind", "train") == kind}
+def off(a, b):
+    assert math.isfinite(a) and math.isfinite(b), (a, b)
+    return abs(a - b) / max(abs(a), 1e-3)
+one, two = (rows(path, "train") for path in sys.argv[1:3])
+assert sorted(two) == list(range(len(two))) and 9 < len(two) <= len(one), (sorted(one), sorted(two))
+for step in two:
+    for key in ("loss", "grad_norm"):
+        worst = off(one[step][key], two[step][key])
+        assert worst <= 1e-4, (step, key, one[step][key], two[step][key])
+    assert one[step]["trained_tokens"] == two[step]["trained_tokens"], step
+one, two = (rows(path, "eval") for path in sys.argv[1:3])
+assert sorted(one) == sorted(two) and len(one) == int(sys.argv[3]), (sorted(one), sorted(two))
+for step in one:
+    assert off(one[step]["loss"], two[step]["loss"]) <= 1e-3, step
+    for key in ("samples", "trained_tokens", "correct"):
+        assert one[step][key] == two[step][key], (step, key, one[step][key], two[step][key])
+PY
+  compared=$((compared + 1))
+}
+ranks_are() { # ID RANKS
+  [ "$("$C" show "$1" --json | field plan.n_ranks)" = "$2" ] || fail "job $1 does not run on $2 ranks"
+}
+
+make_data 48
+python3 - <<'PY'
+import json
+rows = json.load(open("data/train.json"))
+for row in rows[1::2]: # no picture at all
+    row.pop("image")
+    row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("<image>\n", "")
+json.dump(rows, open("data/mixed.json", "w"))
+PY
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$root/lua/examples/shapes-llm.json" >tied.json
+"$C" model init tied.json data/tied --seed 2 --text data/text.txt --vocab 384 >/dev/null
+test='eval={ data = cs.data.llava { json = "data/test.json", images = "data/images" }, every_steps = 10 }'
+common=('llm_dir="data/tied"' 'json="data/mixed.json"' batch=6 seq=256 slots=4)
+
+# --- everything trains: tp 2; tp 4 beside a tower of tp 2; two stages; two replicas; all on the same ranks
+write_job one.lua "${common[@]}" "$test" 'modality="encoder-colocated"'
+base=$(done_job one.lua)
+ranks_are "$base" 1
+check() { # WHAT RANKS KEY=VALUE...
+  local what=$1 ranks=$2 id
+  shift 2
+  write_job tp.lua "${common[@]}" "$@"
+  id=$(done_job tp.lua)
+  ranks_are "$id" "$ranks"
+  near "$base" "$id" "$what" 2
+  echo "$id" >last
+}
+check "tp 2" 3 "$test" 'llm=1, tp = 2'
+expect_rc 0 "$C" export "$(cat last)" out
+expect_rc 0 "$C" model check out/llm
+python3 - "$jobs/$base" "$jobs/$(cat last)" <<'PY' || fail "the parameters at the end are not told as one rank tells them"
+import json, sys
+one, two = (json.load(open(path + "/weights.json"))["xxh3"] for path in sys.argv[1:3])
+assert sorted(one) == sorted(two) and len(one) > 20, (len(one), len(two))
+PY
+check "tp 4 and a tower of tp 2" 6 "$test" 'vision=1, tp = 2' 'llm=1, tp = 4'
+check "tp 2 over two stages" 5 "$test" 'llm=2, tp = 2' 'plan=schedule = "zb-h1",'
+check "tp 2 for each of two parts of the rows" 5 "$test" 'llm=1, tp = 2, cp = 2'
+check "two replicas of tp 2" 3 "$test" 'llm=1, tp = 2' 'plan=dp = 2,'
+check "tower and language model on the same two ranks" 2 "$test" 'vision=1, tp = 2' 'llm=1, tp = 2' \
+  'modality="encoder-colocated"'
+
+# --- between frozen modules, and adapters
+for train in ':train("vision.projector")' ':train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'; do
+  write_job one.lua "${common[@]}" "train=$train" 'modality="encoder-colocated"'
+  write_job tp.lua "${common[@]}" "train=$train" 'llm=1, tp = 2'
+  near "$(done_job one.lua)" "$(done_job tp.lua)" "$train"
+done
+
+# --- a job goes on with other numbers of ranks: as the one that nothing disturbed
+long=("${common[@]}" steps=100000 lr=1e-4)
+write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
+write_job tp2.lua "${long[@]}" 'llm=1, tp = 2'
+write_job tp4.lua "${long[@]}" 'llm=1, tp = 4'
+write_job tp2dp2.lua "${long[@]}" 'llm=1, tp = 2' 'plan=dp = 2,'
+undisturbed=$(submit one.lua)
+id=$(submit tp2.lua)
+for next in one tp4 tp2dp2 tp2; do
+  wait_step "$id" $(($(job "$id" step) + 3))
+  expect_rc 0 "$C" pause "$id"
+  wait_state "$id" PAUSED
+  expect_rc 0 "$C" resume "$id" $next.lua
+  wait_state "$id" RUN
+done
+wait_step "$id" $(($(job "$id" step) + 3))
+expect_rc 0 "$C" stop "$id" --now
+until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
+expect_rc 0 "$C" stop "$undisturbed" --now
+near "$undisturbed" "$id" "from two ranks to one, to four, to two replicas of two, to two" 0
+
+# --- what cannot run is refused before anything starts, by name
+refused() { # EXIT TEXT KEY=VALUE...
+  write_job bad.lua "${common[@]}" "${@:3}"
+  expect_rc "$1" "$C" submit bad.lua
+  expect_text "$2"
+}
+refused 4 'which 3 ranks cannot share evenly; numbers that can: 1, 2, 4' 'llm=1, tp = 3'
+refused 4 'with modality encoder-colocated they are on the same ranks' 'llm=1, tp = 2' 'modality="encoder-colocated"'
+refused 4 'encoders are copied to the ranks of the LLM' 'vision=1, tp = 2' 'llm=1, tp = 2' \
+  'modality="encoder-colocated"' 'plan=schedule = "anchors",'
+echo "ok: $compared layouts"
