@@ -65,6 +65,7 @@ static int32_t given_cp(const struct cs_spec *spec, const char *branch)
 
 /* Rows before a slot is split ask for ranks that split it, and for slots that are. */
 static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_graph *graph,
+                                 const struct cs_device_class *device,
                                  const struct cs_placing *placing, struct cs_err *err)
 {
     const char *llm = graph->branches[graph->llm].name;
@@ -73,6 +74,12 @@ static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_gra
                        "plan.context_rows = %d: rows of %s are not split (cp is 1); set "
                        "plan.parallel.%s.cp, or leave context_rows away",
                        spec->context_rows, llm, llm);
+    if (spec->context_rows > 0 && cs_device_element_bytes(device) != 4)
+        return cs_fail(
+            err, CS_PLAN,
+            "plan.context_rows = %d: slots have ranks of their own on CPU ranks only yet, "
+            "not on a %s; leave it away",
+            spec->context_rows, device->name);
     if (spec->context_rows >= spec->seq_tokens)
         return cs_fail(err, CS_PLAN,
                        "plan.context_rows = %d: no slot has more rows (seq_tokens is %d), so that "
@@ -94,6 +101,6 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
         if (b != graph->llm)
             CS_TRY(check_encoder(graph, device, placing, b, given, err));
     }
-    CS_TRY(check_rows(spec, graph, placing, err));
+    CS_TRY(check_rows(spec, graph, device, placing, err));
     return placing->cp > 1 ? check_layers(graph, device, err) : CS_OK;
 }
