@@ -276,9 +276,7 @@ static void every_mistake_is_named(void **state)
         {"plan.parallel.vision",          NULL,
          "plan.parallel.vision is missing: every branch needs its pp"                                                                      },
         {"plan.parallel.llm.pp",          "1025",                     "plan.parallel.llm.pp is 1025; it must be a whole number"            },
-        {"plan.parallel.llm.tp",          "2",
-         "plan.parallel.llm.tp is no key of a job; did you mean "
-         "\"pp\"?"                                                                                                                         },
+        {"plan.parallel.llm.stages",      "2",                        "plan.parallel.llm.stages is no key of a job"                        },
         {"plan.parallel.llm",             "2",                        "plan.parallel.llm is not an object"                                 },
         {"plan.encoder_rows",             "{\"llm\": 5}",             "plan.encoder_rows.llm: "                                            },
         {"plan.encoder_rows",             "{\"audio\": 5}",

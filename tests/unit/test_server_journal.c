@@ -48,6 +48,8 @@ static int teardown(void **state)
     struct fixture *f = *state;
     cs_db_close(f->server.db);
     json_decref(f->job.alarms);
+    json_decref(f->job.last_row[0]);
+    json_decref(f->job.last_row[1]);
     tmpdir_free(f->dir);
     free(f);
     return 0;
