@@ -300,6 +300,12 @@ static void a_peer_that_asks_and_does_not_read_is_not_served_on(void **state)
     test_client_close(c);
 }
 
+/* of the runner's flood; others say what state the job is in */
+static bool is_flood(const json_t *m)
+{
+    return strcmp(cs_msg_type(m), "event.note") == 0 && cs_msg_str(m, "text", "")[0] == 'x';
+}
+
 static void slow_subscriber_gets_gap_marker(void **state)
 {
     enum { STEPS = 60, NOTES = 20, BYTES = 4000, ALL = STEPS * NOTES };
@@ -337,7 +343,7 @@ static void slow_subscriber_gets_gap_marker(void **state)
     assert_true(notes < ALL);
     /* every note is here or counted; the rest of the count are event.job */
     assert_true(notes + dropped >= ALL);
-    assert_true(notes + dropped <= ALL + 200);
+    assert_true(notes + dropped <= ALL + 600);
     assert_true(jobs >= 1);
     test_client_close(slow);
     test_client_close(c);
@@ -353,7 +359,7 @@ static void a_fast_subscriber_gets_every_event_and_the_latest_gauge(void **state
     for (bool is_done = false; !is_done;) {
         json_t *m = test_client_next(fast);
         assert_string_not_equal(cs_msg_type(m), "gap");
-        notes += strcmp(cs_msg_type(m), "event.note") == 0;
+        notes += is_flood(m);
         if (strcmp(cs_msg_type(m), "event.step") == 0) {
             assert_true(cs_msg_int(m, "step", -1) > step);
             step = cs_msg_int(m, "step", -1);
