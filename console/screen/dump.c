@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_SCREEN_MOUSE_H
 #define CS_CONSOLE_SCREEN_MOUSE_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 struct cs_mouse {
     int cols, rows; /* of the screen */

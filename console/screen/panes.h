@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_SCREEN_PANES_H
 #define CS_CONSOLE_SCREEN_PANES_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 enum cs_panes_kind {
     CS_PANES_LINE,    /* below 60x15: one status line */

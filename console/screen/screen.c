@@ -7,11 +7,11 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/screen/keys.h"
-#include "console/screen/palette.h"
+#include "console/screen/keys/keys.h"
+#include "console/screen/keys/palette.h"
 #include "console/screen/panes.h"
 #include "console/views/failure.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "console/screen/config.h"
-#include "console/screen/keys.h"
-#include "console/screen/lend.h"
+#include "console/screen/keys/config.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/mouse.h"
 #include "console/screen/screen.h"
-#include "console/screen/term_ncurses.h"
+#include "console/screen/terminal/lend.h"
+#include "console/screen/terminal/term_ncurses.h"
 #include "core/base/clock.h"
 #include "core/base/say.h"
 #include "core/base/str.h"

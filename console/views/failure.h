@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_VIEWS_FAILURE_H
 #define CS_CONSOLE_VIEWS_FAILURE_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 bool cs_failure_is(const struct cs_store_job *job); /* its state says that it went wrong */
 /* what people usually try then, by the words of the reason; never NULL */

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_VIEWS_GPU_CARD_H
 #define CS_CONSOLE_VIEWS_GPU_CARD_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 enum { CS_GPU_CELL = 96 };
 

@@ -8,7 +8,7 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/views/gpu_card.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 
 enum { N_COLUMNS = 11, CELL = CS_GPU_CELL, MIN_LIST = 5, ROWS = 64 };

@@ -3,7 +3,7 @@
 #define CS_CONSOLE_VIEWS_JOB_ROWS_H
 
 #include "console/draw/widget.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 enum { CS_JOB_COLUMNS = 11, CS_JOB_CELL = 64 };
 

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_VIEWS_LOG_ROWS_H
 #define CS_CONSOLE_VIEWS_LOG_ROWS_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 /* indices for cs_store_line in their order; returns how many */
 int cs_log_rows(const struct cs_store *store, const struct cs_screen *screen,

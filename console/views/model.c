@@ -6,7 +6,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/plan/cost/profile.h"
 

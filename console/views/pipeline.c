@@ -7,7 +7,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 
 enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10, WIDE = 96 };

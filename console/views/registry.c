@@ -2,7 +2,7 @@
  * shown. */
 #include <string.h>
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 
 static const struct {

@@ -2,7 +2,7 @@
 #ifndef CS_CONSOLE_VIEWS_TOKENS_H
 #define CS_CONSOLE_VIEWS_TOKENS_H
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 
 /* The slot with most work: what its rows are, and below where its work lies; two rows. */
 void cs_tokens_sequence_draw(const struct cs_store *store, const struct cs_screen *screen,

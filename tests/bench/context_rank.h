@@ -5,7 +5,7 @@
 #include "bench/context_slot.h"
 #include "kernels/comm.h"
 #include "worker/comm/context_comm.h"
-#include "worker/model/exchange.h"
+#include "worker/layer/exchange.h"
 
 struct cs_context_rank {
     const struct cs_context_lab *lab;

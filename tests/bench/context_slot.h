@@ -4,7 +4,7 @@
 
 #include "bench/context_lab.h"
 #include "support/planned.h"
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 #include "worker/slot/split.h"
 
 struct cs_context_slot {

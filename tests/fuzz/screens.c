@@ -1,7 +1,7 @@
 /* Draws every view of a store. */
 #include "fuzz/screens.h"
 
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
 #include "core/base/str.h"
 

@@ -10,9 +10,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/plan/plan_json.h"
 #include "tests/support/replay.h"

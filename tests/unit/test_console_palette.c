@@ -10,10 +10,10 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/screen/config.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/config.h"
+#include "console/screen/keys/keys.h"
+#include "console/screen/keys/palette.h"
 #include "console/screen/mouse.h"
-#include "console/screen/palette.h"
 #include "console/screen/screen.h"
 #include "console/views/failure.h"
 #include "console/views/job_rows.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "console/screen/dump.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "tests/support/journal.h"
 #include "tests/support/replay.h"

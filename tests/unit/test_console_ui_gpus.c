@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "console/draw/fmt.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/wire/wire.h"
 
 static json_t *gpu(int i, double busy, int temp, int job)

@@ -12,10 +12,10 @@
 #include <math.h>
 
 #include "console/draw/chart.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
 #include "console/store/spec_diff.h"
-#include "console/views/metrics_data.h"
+#include "console/views/metrics/data.h"
 #include "core/wire/wire.h"
 #include "tests/support/journal.h"
 

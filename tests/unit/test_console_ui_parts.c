@@ -13,7 +13,7 @@
 #include "console/command.h"
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/panes.h"
 
 /* --- canvas ----------------------------------------------------------------------------------- */

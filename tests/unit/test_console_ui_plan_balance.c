@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "tests/support/plan_screen.h"
 
 static void check_rule(const struct plan_screen *f, const struct cs_batch *b,

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "console/screen/dump.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "console/screen/screen.h"
-#include "console/views/plan.h"
+#include "console/views/plan/plan.h"
 #include "core/plan/plan_json.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"

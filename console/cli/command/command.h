@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "console/link/client.h"
-#include "console/views/job_orders.h"
+#include "console/views/state/job_orders.h"
 #include "core/base/buf.h"
 #include "core/program/options.h"
 #include "core/wire/schema.h"

@@ -6,9 +6,9 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
-#include "console/cli/shared/check_report.h"
+#include "console/cli/shared/check/check_report.h"
+#include "console/cli/shared/check/template_check.h"
 #include "console/cli/shared/job_data.h"
-#include "console/cli/shared/template_check.h"
 #include "core/base/str.h"
 #include "core/wire/wire.h"
 #include "input/data/check.h"

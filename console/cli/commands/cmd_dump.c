@@ -4,7 +4,7 @@
 
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/plan_view.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/wire/wire.h"
 
 static const char *const glyph_sets[] = {"utf8", "ascii", NULL}; /* as enum cs_glyph_set */

@@ -4,7 +4,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
-#include "console/cli/shared/repl.h"
+#include "console/cli/shared/repl/repl.h"
 #include "core/base/say.h"
 #include "core/wire/wire.h"
 

@@ -5,7 +5,7 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
 #include "console/report/report.h"
-#include "console/views/plan.h"
+#include "console/views/plan/plan.h"
 #include "core/base/clock.h"
 #include "core/base/io.h"
 #include "core/base/say.h"

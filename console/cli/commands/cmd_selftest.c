@@ -6,7 +6,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
-#include "console/cli/shared/ask_worker.h"
+#include "console/cli/shared/export/ask_worker.h"
 #include "core/base/say.h"
 #include "core/base/table.h"
 #include "core/wire/wire.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "console/cli/docs/screen_options.h"
-#include "console/views/view.h"
+#include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 

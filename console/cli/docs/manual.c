@@ -7,7 +7,7 @@
 #include "console/cli/docs/command_docs.h"
 #include "console/cli/docs/manual_option.h"
 #include "console/cli/docs/screen_options.h"
-#include "console/screen/keys.h"
+#include "console/screen/keys/keys.h"
 #include "core/model/spec.h"
 #include "core/program/mdoc.h"
 

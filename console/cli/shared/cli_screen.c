@@ -9,7 +9,7 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/docs/screen_options.h"
 #include "console/screen/ui.h"
-#include "console/views/state.h"
+#include "console/views/state/state.h"
 #include "core/wire/wire.h"
 
 enum { MOST_JOBS = 1000 /* listed where there is no screen */, MOST_COMMANDS = 96 };

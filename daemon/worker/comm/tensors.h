@@ -1,4 +1,4 @@
-/* Between the ranks that share a stage's matrices, beside the sums in its layers (worker/model/tensors.h):
+/* Between the ranks that share a stage's matrices, beside the sums in its layers (worker/layer/tensors.h):
  * once a step the gradients of what several of them have and each makes a part of, and whole values for
  * whoever tells them. Host only; messages go over the job's sockets, sums are made in the order of the
  * ranks, so that all have the same bits. */

@@ -38,7 +38,7 @@
 #define CS_WORKER_EXEC_GRAPHS_H
 
 #include "core/model/graph.h"
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 enum cs_graphs_mode {
     CS_GRAPHS_AUTO,  /* where they pay */

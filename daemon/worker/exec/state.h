@@ -8,8 +8,8 @@
 #include "worker/exec/boundary.h"
 #include "worker/exec/exec.h"
 #include "worker/exec/graphs.h"
+#include "worker/layer/exchange.h"
 #include "worker/memory/plan.h"
-#include "worker/model/exchange.h"
 
 /* What the compute thread asks of the communication thread between two of its actions: the transfers
  * of a context or between ranks that share matrices, which are no messages of the program. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "worker/device/tape.h"
-#include "worker/model/exchange.h"
+#include "worker/layer/exchange.h"
 
 /* What is at hand while a stage is rehearsed. */
 struct rehearsal {

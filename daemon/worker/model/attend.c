@@ -1,8 +1,8 @@
 /* Attention as the mixer of a block: o(attention(rope(norm(qkv(h))))). q, k and v are one matrix
  * product over neighbouring weights. Where attention has a gate, q_proj gives one behind every head;
  * attention's output is multiplied with its sigmoid before the last product. */
+#include "worker/layer/tensors.h"
 #include "worker/model/context.h"
-#include "worker/model/tensors.h"
 
 /* The biases of q, k and v are one vector, but where k has none: then those of q and v by themselves. */
 static bool has_two_biases(const struct cs_layer_model *l)

@@ -2,7 +2,7 @@
 #ifndef CS_WORKER_MODEL_CHAIN_H
 #define CS_WORKER_MODEL_CHAIN_H
 
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 /* y (rows that leave the layer, its last width) from x (rows that enter the layer, in_width). kept: step and step_stat are
  * set; what they show outlives the forward in training. */

@@ -2,7 +2,7 @@
  * brings their gradients back. */
 #include "worker/model/context.h"
 
-#include "worker/model/exchange.h"
+#include "worker/layer/exchange.h"
 #include "worker/slot/row_keys.h"
 
 /* ---- a call ---- */

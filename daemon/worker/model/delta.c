@@ -2,9 +2,9 @@
  * needs of its own (queries, keys, values, gate, strengths, decays) is one product over neighbouring
  * weights. Between that product and the rule's output nothing is kept: the convolution and the gates
  * are made again for the backward, as the states are by the rule itself. */
+#include "worker/layer/tensors.h"
 #include "worker/model/delta_part.h"
 #include "worker/model/halves.h"
-#include "worker/model/tensors.h"
 
 #include <string.h>
 

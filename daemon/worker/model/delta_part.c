@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "worker/model/exchange.h"
+#include "worker/layer/exchange.h"
 #include "worker/slot/split.h"
 
 /* NULL: all rows are here */

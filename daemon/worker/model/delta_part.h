@@ -9,7 +9,7 @@
 #ifndef CS_WORKER_MODEL_DELTA_PART_H
 #define CS_WORKER_MODEL_DELTA_PART_H
 
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 /* Rows that the convolution reads: halo of them before the own ones. */
 struct cs_delta_rows {

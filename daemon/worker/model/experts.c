@@ -5,10 +5,10 @@
  * second product, so that the backward needs no output of an expert.
  *
  * Gate and up of an expert lie side by side, and all experts of a layer behind one another. */
-#include "worker/model/exchange.h"
+#include "worker/layer/exchange.h"
+#include "worker/layer/stretch.h"
+#include "worker/layer/tensors.h"
 #include "worker/model/halves.h"
-#include "worker/model/stretch.h"
-#include "worker/model/tensors.h"
 #include "worker/slot/split.h"
 
 _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");

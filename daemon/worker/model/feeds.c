@@ -1,6 +1,6 @@
 /* Rows of encoders that are added to those of the language model between two of its blocks
  * (deepstack): the sum is the input of the layer that the feed enters. */
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 static bool is_taken_here(const struct cs_layer_model *l)
 {

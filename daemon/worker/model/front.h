@@ -2,7 +2,7 @@
 #ifndef CS_WORKER_MODEL_FRONT_H
 #define CS_WORKER_MODEL_FRONT_H
 
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 /* y (rows, width); rows > 0. kept: up, x2 and stat1, as the stem and the norm need them */
 void cs_front_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,

@@ -8,7 +8,7 @@
 #ifndef CS_WORKER_MODEL_HALVES_H
 #define CS_WORKER_MODEL_HALVES_H
 
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 struct cs_half_ops {
     /* y = half(h) + residual (NULL: 0). y NULL: only what the backward reads is wanted. What is

@@ -1,6 +1,6 @@
 /* The head of the LLM, where the loss is computed: rows with a label only, final norm, logits and
  * cross entropy in one pass. */
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 /* The loss is made once, forward, and with it the gradients of its logits: kept->h2 is the gradient
  * after the norm, the weight's gradient is complete. Labels come in row order, slots in slot order,

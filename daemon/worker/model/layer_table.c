@@ -1,5 +1,5 @@
 /* The kinds of layers: forward and backward of each. A new kind is a file and a row. */
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind)
 {

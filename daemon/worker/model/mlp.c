@@ -1,7 +1,7 @@
 /* The MLP as the ffn of a block: down(act(up h)), or down(act(gate h) up h) where it is gated: gate
  * and up are one matrix product over neighbouring weights. */
+#include "worker/layer/tensors.h"
 #include "worker/model/halves.h"
-#include "worker/model/tensors.h"
 
 struct dims {
     int64_t width, ffn, up; /* columns; up: what the first product gives */

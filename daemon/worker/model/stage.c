@@ -2,8 +2,8 @@
  * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
-#include "worker/model/share.h"
-#include "worker/model/stretch.h"
+#include "worker/layer/share.h"
+#include "worker/layer/stretch.h"
 
 #include <stdlib.h>
 #include <string.h>

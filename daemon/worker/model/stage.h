@@ -5,7 +5,7 @@
 #ifndef CS_WORKER_MODEL_STAGE_H
 #define CS_WORKER_MODEL_STAGE_H
 
-#include "worker/model/layers.h"
+#include "worker/layer/layers.h"
 
 struct cs_stage_model {
     const struct cs_stage *stage;

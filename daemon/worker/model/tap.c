@@ -1,7 +1,7 @@
 /* A tap: rows pass an encoder's branch here, and what a chain makes of them feeds a layer of the language
  * model (ends->tap); its gradient is added to theirs. */
+#include "worker/layer/share.h"
 #include "worker/model/chain.h"
-#include "worker/model/share.h"
 
 static int64_t width_made(const struct cs_layer_model *l)
 {

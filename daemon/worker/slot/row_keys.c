@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "worker/slot/place.h"
-
 static int32_t *ints(struct cs_input *in, int64_t n)
 {
     return cs_scratch_take(&in->memory, (size_t)n * sizeof(int32_t));

@@ -29,6 +29,8 @@
 #include "worker/device/device.h"
 #include "worker/device/scratch.h"
 
+enum { CS_INPUT_ROWS_ADDED = 63 }; /* at most, on a device with memory of its own */
+
 /* as many as all encoders and the LLM have kinds of attention */
 enum { CS_SLOT_MASKS = CS_ATTENTIONS * (CS_MAX_ENCODERS + 1), CS_SLOT_ROPES = 2 * CS_SLOT_MASKS };
 

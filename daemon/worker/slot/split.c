@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/plan/context.h"
-#include "worker/slot/pad.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/row_runs.h"
 #include "worker/slot/share.h"

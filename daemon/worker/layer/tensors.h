@@ -1,0 +1,31 @@
+/* Tensor parallelism in a layer: a rank has some heads and some columns of the MLP, so that its second
+ * products give a part of every row, and the gradients that its first products give are parts too.
+ * Here parts become sums, the same bits on all ranks: each of them adds up its share of the numbers in
+ * the order of the ranks (reduce-scatter), then all have all (all-gather).
+ *
+ * run->tensors is who they are, and how they meet: as the ranks of a context do
+ * (worker/layer/exchange.h); nobody is met in a rehearsal. Ranks that share a stage see the
+ * same rows and run the same program, so they meet in the same order. Host only. */
+#ifndef CS_WORKER_LAYER_TENSORS_H
+#define CS_WORKER_LAYER_TENSORS_H
+
+#include "worker/layer/layers.h"
+
+/* What the first rank alone adds: biases and residuals of second products. */
+bool cs_tensors_is_first(const struct cs_run *run);
+/* x (n acts) = the sum of all ranks' x; nothing happens where the run's stage is not shared */
+void cs_tensors_sum(struct cs_run *run, int64_t n, void *x);
+/* the same of fp32 numbers, whatever acts are */
+void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x);
+
+/* ---- products at the edges of a half ---- */
+
+/* y (rows, out) = x (rows, in) w^T + b + residual, of all ranks' columns of x; as cs_run_linear_act */
+void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                       const struct cs_shard *w, const struct cs_shard *b, const void *residual,
+                       void *y);
+/* dx (rows, in) = dy (rows, out) w, of all ranks' columns of dy */
+void cs_run_linear_dgrad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                             const void *dy, const struct cs_shard *w, void *dx);
+
+#endif
