@@ -167,6 +167,10 @@ static void rows_before_other_keys_stay_plain(void **state)
     m.n_plain = cs_mask_tile_rows(&m.plan, false, m.plain);
     m.n_chosen = cs_mask_tile_rows_chosen(&m.plan, m.chosen);
     assert_false(is_cut(&m));
+    struct cs_mask_runs runs;
+    struct cs_err err = {.text = ""};
+    assert_int_equal(cs_mask_runs_make(&m.plan, m.arena, &runs, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "keys that are other rows"));
     cs_arena_free(m.arena);
 }
 

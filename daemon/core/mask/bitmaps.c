@@ -42,8 +42,6 @@ int32_t cs_mask_bitmap_room(const struct cs_mask_plan *plan, const int32_t *q_ro
     const int32_t usual = cs_mask_bitmap_room_usual(n_q, n_k);
     if (!is_crossed || n_q == 0)
         return usual;
-    if (plan->keys != NULL) /* nothing is known of how they lie */
-        return least_room(INT64_MAX, n_q, n_k);
     /* cells at the ragged ends of tiles have bitmaps even where all pairs are allowed */
     const int64_t partial = count_partial(plan, q_row, n_q);
     return least_room(partial < 0 ? INT64_MAX : usual + partial, n_q, n_k);

@@ -41,8 +41,8 @@ static bool is_worth_it(const struct cs_mask_plan *plan, const int32_t *plain, i
 int32_t cs_mask_tile_rows_chosen(const struct cs_mask_plan *plan, int32_t *row)
 {
     const int32_t n_plain = cs_mask_tile_rows(plan, false, row);
-    /* a run is a document: that leaves ragged tiles only; runs of a part of the rows are not made */
-    if (!cs_mask_asks_what(plan->rule.kind) || plan->keys != NULL)
+    /* a run is a document: that leaves ragged tiles only */
+    if (!cs_mask_asks_what(plan->rule.kind))
         return n_plain;
     struct cs_arena *arena = cs_arena_new(0);
     int32_t *cut = CS_NEW_ARRAY(arena, int32_t, cs_mask_tile_room(plan));

@@ -12,6 +12,8 @@ static enum cs_status check_rows(const struct cs_mask_plan *plan, struct cs_err 
 {
     if (plan->n_tokens < 1)
         return cs_fail(err, CS_INVALID, "the mask has no tokens");
+    if (plan->keys != NULL)
+        return cs_fail(err, CS_INVALID, "the mask has keys that are other rows: runs are of both");
     for (int32_t s = 0; s < plan->n_segments; s++) {
         const int32_t begin = plan->segment[s], end = plan->segment[s + 1];
         const uint32_t shift = (uint32_t)plan->pos[begin] - (uint32_t)begin;

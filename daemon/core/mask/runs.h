@@ -26,6 +26,7 @@ struct cs_mask_runs {
     const int32_t *n_classes; /* (n_docs) */
 };
 
+/* CS_INVALID: rows are not in document order, or the plan has keys of its own (context parallelism). */
 enum cs_status cs_mask_runs_make(const struct cs_mask_plan *plan, struct cs_arena *arena,
                                  struct cs_mask_runs *out, struct cs_err *err) CS_NODISCARD;
 
