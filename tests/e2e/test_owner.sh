@@ -99,6 +99,18 @@ gone() { "$C" rm --yes "${copies[0]}" >/dev/null 2>&1; } # its runner may still 
 until_true "job ${copies[0]} can be removed" gone
 [ ! -e "$jobs/${copies[0]}" ] || fail "the directory of job ${copies[0]} is still there"
 expect "$("$C" prune --tag copy --keep 1 --dry-run | cut -d' ' -f1 | sort -n | xargs)" "${copies[1]} ${copies[2]}" 'what prune would remove'
+expect "$("$C" prune --tag copy --keep 1 --dry-run --json | field jobs.0)" "${copies[2]}" 'the same as a document'
+python3 - "$root/tests/e2e" "$C" <<'PY' || fail "prune on a terminal"
+import sys
+sys.path.insert(0, sys.argv[1])
+from terminal import Terminal
+for more in [], ["--json"]:
+    t = Terminal([sys.argv[2], "prune", "--tag", "copy", *more])
+    t.wait("[y/N]")
+    t.type("n\r")
+    assert t.wait_end() == 0 and "nothing was done" in t.text(), t.text()
+PY
+expect "$("$C" jobs --tag copy --ids | wc -l)" 3 'jobs after a no'
 all() { "$C" prune --yes >/dev/null 2>&1; [ -z "$("$C" jobs --ids)" ]; }
 until_true 'all jobs are removed' all
 expect "$("$C" daemon status --json | field live)" 0 'live jobs'

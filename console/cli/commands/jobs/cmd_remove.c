@@ -20,6 +20,15 @@ static enum cs_status remove_one(struct cs_cmd *cmd, int64_t id, struct cs_err *
     return CS_OK;
 }
 
+/* takes the numbers */
+static enum cs_status print_result(const char *text, json_t *jobs, struct cs_err *err)
+{
+    json_t *doc = cs_doc_new("cornstarch.result/1");
+    cs_msg_set_str(doc, "text", text);
+    cs_msg_set(doc, "jobs", jobs);
+    return cs_cmd_print_doc(doc, err);
+}
+
 /* Those that cannot go are told, the others go; the first reason is the error. */
 static enum cs_status remove_all(struct cs_cmd *cmd, const struct cs_job_ids *ids,
                                  struct cs_err *err)
@@ -43,10 +52,7 @@ static enum cs_status remove_all(struct cs_cmd *cmd, const struct cs_job_ids *id
         json_decref(gone);
         return first;
     }
-    json_t *doc = cs_doc_new("cornstarch.result/1");
-    cs_msg_set_str(doc, "text", "removed");
-    cs_msg_set(doc, "jobs", gone);
-    return cs_cmd_print_doc(doc, err);
+    return print_result("removed", gone, err);
 }
 
 /* --- rm --------------------------------------------------------------------------------------- */
@@ -127,29 +133,48 @@ static enum cs_status choose(struct cs_cmd *cmd, const struct prune_values *v,
         if (kept++ < v->keep)
             continue;
         cs_job_ids_add(out, cs_msg_int(job, "id", 0));
-        if (!cmd->json && !v->is_yes)
-            cs_say(stdout, "%lld  %-9s  %s\n", (long long)cs_msg_int(job, "id", 0),
-                   cs_msg_str(job, "state", ""), cs_msg_str(job, "name", ""));
+        if (!v->is_yes && !(cmd->json && v->is_dry))
+            cs_say(cmd->json ? stderr : stdout, "%lld  %-9s  %s\n",
+                   (long long)cs_msg_int(job, "id", 0), cs_msg_str(job, "state", ""),
+                   cs_msg_str(job, "name", ""));
     }
     json_decref(reply);
     return CS_OK;
+}
+
+static enum cs_status tell_only(const struct cs_job_ids *ids, struct cs_err *err)
+{
+    json_t *jobs = json_array();
+    for (int i = 0; i < ids->n; i++)
+        json_array_append_new(jobs, json_integer(ids->id[i]));
+    return print_result("would be removed", jobs, err);
+}
+
+static enum cs_status ask_and_remove(struct cs_cmd *cmd, const struct cs_job_ids *ids,
+                                     struct cs_err *err)
+{
+    const struct prune_values *v = cmd->values;
+    const struct cs_job_ids none = {0};
+    char question[120];
+    bool is_yes = false;
+    snprintf(question, sizeof question, "remove %s %d job%s with checkpoints, logs and history?",
+             ids->n == 1 ? "this" : "these", ids->n, ids->n == 1 ? "" : "s");
+    if (ids->n > 0)
+        CS_TRY(cs_cmd_confirm(question, v->is_yes, &is_yes, err));
+    else if (!cmd->json)
+        cs_say(stdout, "no job is to be removed\n");
+    return is_yes || cmd->json ? remove_all(cmd, is_yes ? ids : &none, err) : CS_OK;
 }
 
 static enum cs_status prune(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct prune_values *v = cmd->values;
     struct cs_job_ids ids = {0};
-    char question[120];
-    bool is_yes = false;
     enum cs_status status = choose(cmd, v, &ids, err);
-    if (status == CS_OK && ids.n == 0 && !cmd->json)
-        cs_say(stdout, "no job is to be removed\n");
-    snprintf(question, sizeof question, "remove %s %d job%s with checkpoints, logs and history?",
-             ids.n == 1 ? "this" : "these", ids.n, ids.n == 1 ? "" : "s");
-    if (status == CS_OK && ids.n > 0 && !v->is_dry)
-        status = cs_cmd_confirm(question, v->is_yes, &is_yes, err);
-    if (status == CS_OK && (is_yes || cmd->json))
-        status = remove_all(cmd, v->is_dry ? &(struct cs_job_ids){0} : &ids, err);
+    if (status == CS_OK && v->is_dry && cmd->json)
+        status = tell_only(&ids, err);
+    else if (status == CS_OK && !(v->is_dry && ids.n > 0))
+        status = ask_and_remove(cmd, &ids, err);
     cs_job_ids_free(&ids);
     return status;
 }
