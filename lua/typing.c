@@ -105,9 +105,9 @@ static void offer_keys(lua_State *L, json_t *list, const char *text, size_t at, 
 /* Arguments: the text, the list; returns the length of the word. Protected: it allocates. */
 static int complete(lua_State *L)
 {
-    size_t n;
-    const char *text = lua_tolstring(L, 1, &n);
+    const char *text = lua_touserdata(L, 1);
     json_t *list = lua_touserdata(L, 2);
+    const size_t n = strlen(text);
     size_t word = n, path;
     while (word > 0 && is_word(text[word - 1]))
         word--;
@@ -129,7 +129,7 @@ size_t cs_lua_complete(struct cs_lua *lua, const char *text, json_t *list)
     size_t n = 0;
     lua_settop(L, 0);
     lua_pushcfunction(L, complete);
-    lua_pushstring(L, text);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)text);
     lua_pushlightuserdata(L, list);
     if (lua_pcall(L, 2, 1, 0) == LUA_OK)
         n = (size_t)lua_tointeger(L, -1);
@@ -137,21 +137,27 @@ size_t cs_lua_complete(struct cs_lua *lua, const char *text, json_t *list)
     return n;
 }
 
-bool cs_lua_is_begun(struct cs_lua *lua, const char *text)
+/* Argument: the text. Protected, too. */
+static int find_begun(lua_State *L)
 {
     static const char mark[] = "<eof>";
-    lua_State *L = cs_lua_raw(lua);
+    const char *text = lua_touserdata(L, 1);
+    const char *as_value = lua_pushfstring(L, "return %s", text), *why = "";
     size_t n = 0;
+    if (luaL_loadbufferx(L, as_value, strlen(as_value), "=", "t") != LUA_OK &&
+        luaL_loadbufferx(L, text, strlen(text), "=", "t") != LUA_OK)
+        why = lua_tolstring(L, -1, &n);
+    lua_pushboolean(L, n >= sizeof mark - 1 && strcmp(why + n - (sizeof mark - 1), mark) == 0);
+    return 1;
+}
+
+bool cs_lua_is_begun(struct cs_lua *lua, const char *text)
+{
+    lua_State *L = cs_lua_raw(lua);
     lua_settop(L, 0);
-    const char *as_value = lua_pushfstring(L, "return %s", text);
-    if (luaL_loadbufferx(L, as_value, strlen(as_value), "=", "t") == LUA_OK ||
-        luaL_loadbufferx(L, text, strlen(text), "=", "t") == LUA_OK) {
-        lua_settop(L, 0);
-        return false;
-    }
-    const char *why = lua_tolstring(L, -1, &n);
-    const bool is_begun =
-        why && n >= sizeof mark - 1 && strcmp(why + n - (sizeof mark - 1), mark) == 0;
+    lua_pushcfunction(L, find_begun);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+    const bool is_begun = lua_pcall(L, 1, 1, 0) == LUA_OK && lua_toboolean(L, -1);
     lua_settop(L, 0);
     return is_begun;
 }

@@ -218,8 +218,9 @@ static int live_metrics(lua_State *L)
 
 static int live_logs(lua_State *L)
 {
+    const lua_Integer rank = luaL_optinteger(L, 2, -2);
     json_t *request = about("job.log", self_id(L));
-    cs_msg_set_int(request, "rank", luaL_optinteger(L, 2, -2));
+    cs_msg_set_int(request, "rank", rank);
     cs_msg_set_int(request, "offset", -1);
     cs_msg_set_int(request, "limit", LINES);
     cs_lua_push_json(L, cs_msg_arr(ask(L, "logs", request), "lines"));

@@ -102,7 +102,8 @@ static int call_param(lua_State *L)
         cs_lua_error(L, "cs.param: '%s' is no name: letters, digits, _ and ., at most 64", name);
     remember(L, name);
     const char *value = set_value(cs_lua_state_of(L), name);
-    lua_getfield(L, 1, "default");
+    lua_pushliteral(L, "default");
+    lua_rawget(L, 1);
     if (value == NULL && lua_isnil(L, -1))
         cs_lua_error(L, "cs.param: '%s' has no default: give it with --set %s=VALUE", name, name);
     return value == NULL ? 1 : push_as(L, name, value, lua_gettop(L));
@@ -121,7 +122,7 @@ static const char *nearest(lua_State *L, const char *name)
 /* protected: looking allocates */
 static int push_nearest(lua_State *L)
 {
-    lua_pushstring(L, nearest(L, lua_tostring(L, 1)));
+    lua_pushstring(L, nearest(L, lua_touserdata(L, 1)));
     return 1;
 }
 
@@ -139,7 +140,7 @@ enum cs_status cs_lua_param_check(lua_State *L, struct cs_err *err)
             continue;
         const char *near = NULL;
         lua_pushcfunction(L, push_nearest);
-        lua_pushstring(L, name);
+        lua_pushlightuserdata(L, name);
         if (lua_pcall(L, 1, 1, 0) == LUA_OK)
             near = lua_tostring(L, -1);
         enum cs_status status =

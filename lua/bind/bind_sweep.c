@@ -33,7 +33,7 @@ struct cs_lua_area cs_lua_area_sweep(void)
 }
 
 struct sweep {
-    const char *key[MAX_KEYS]; /* kept alive by the table "over" */
+    const char *key[MAX_KEYS]; /* kept alive by the copy of "over" */
     int n;
     lua_Integer count[MAX_KEYS], at[MAX_KEYS];
     json_t *plans;
@@ -46,26 +46,43 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* the table "over" is at index 2 */
+/* The list on top, which is popped, as a new one under the key below it in the table at index 3. */
+static void copy_list(lua_State *L)
+{
+    const lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    lua_pushvalue(L, -2);
+    lua_createtable(L, (int)n, 0);
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_rawgeti(L, -3, i);
+        lua_rawseti(L, -2, i);
+    }
+    lua_rawset(L, 3);
+    lua_pop(L, 1);
+}
+
+/* The table "over" is at index 2, afterwards a copy: the functions of the script may change theirs meanwhile. */
 static void read_over(lua_State *L, struct sweep *s)
 {
     double total = 1;
-    for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, 2);) {
         if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1) || lua_rawlen(L, -1) == 0)
             cs_lua_error(L, "cs.sweep: over = { NAME = { value, ... } }");
         if (s->n == MAX_KEYS)
             cs_lua_error(L, "cs.sweep: at most %d parameters", MAX_KEYS);
+        total *= (double)lua_rawlen(L, -1);
         s->key[s->n++] = lua_tostring(L, -2);
+        copy_list(L);
     }
+    if (total > MAX_COMBINATIONS)
+        cs_lua_error(L, "cs.sweep: more than %d combinations", MAX_COMBINATIONS);
+    lua_replace(L, 2);
     qsort(s->key, (size_t)s->n, sizeof(s->key[0]), by_name);
     for (int i = 0; i < s->n; i++) {
         lua_getfield(L, 2, s->key[i]);
         s->count[i] = (lua_Integer)lua_rawlen(L, -1);
-        total *= (double)s->count[i];
         lua_pop(L, 1);
     }
-    if (total > MAX_COMBINATIONS)
-        cs_lua_error(L, "cs.sweep: more than %d combinations", MAX_COMBINATIONS);
 }
 
 static void push_combination(lua_State *L, const struct sweep *s)
@@ -281,11 +298,11 @@ static int call_sweep(lua_State *L)
     struct sweep s = {0};
     cs_lua_args_check(L, &functions[0]);
     lua_pushliteral(L, "over");
-    lua_rawget(L, 1);                                                     /* index 2 */
+    lua_rawget(L, 1); /* index 2 */
+    read_over(L, &s);
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_SWEEP, NULL); /* index 3 */
     value->json = json_pack("{s:s s:[]}", "schema", "cornstarch.plans/1", "plans");
     s.plans = json_object_get(value->json, "plans");
-    read_over(L, &s);
     do
         try_one(L, &s);
     while (advance(&s));

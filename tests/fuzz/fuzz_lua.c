@@ -8,6 +8,7 @@
 #include "fuzz/edit.h"
 #include "lua/bind/bind.h"
 #include "lua/eval.h"
+#include "lua/module.h"
 
 enum { DEPTH = 4, CALLS = 3 };
 
@@ -15,11 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct cs_lua_function *pick(struct fuzz_bytes *bytes, const char *prefix)
 {
-    const struct cs_lua_area areas[] = {
-        cs_lua_area_model(),    cs_lua_area_plan(),   cs_lua_area_data(),
-        cs_lua_area_job(),      cs_lua_area_lab(),    cs_lua_area_lab_data(),
-        cs_lua_area_lab_text(), cs_lua_area_search(), cs_lua_area_sweep()};
-    const size_t n_areas = sizeof areas / sizeof areas[0];
+    struct cs_lua_area areas[CS_LUA_AREAS];
+    const size_t n_areas = CS_LUA_AREAS;
+    cs_lua_areas(areas);
     const struct cs_lua_area *area = &areas[fuzz_take(bytes, (uint32_t)n_areas)];
 
     for (size_t a = 0; prefix != NULL && a < n_areas; a++)
