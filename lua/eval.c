@@ -57,6 +57,11 @@ lua_State *cs_lua_raw(struct cs_lua *lua)
     return lua->state.L;
 }
 
+enum cs_status cs_lua_check_set(struct cs_lua *lua, struct cs_err *err)
+{
+    return cs_lua_param_check(lua->state.L, err);
+}
+
 static int find_value(lua_State *L) /* protected: looking allocates */
 {
     lua_pushlightuserdata(L, cs_lua_value_test(L, 1));
@@ -107,7 +112,7 @@ enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_s
     cs_buf_addf(&chunk, "@%s", path);
     status = cs_lua_state_run(&lua->state, cs_buf_str(&chunk), cs_buf_str(&text), text.len, err);
     if (status == CS_OK)
-        status = cs_lua_param_check(lua->state.L, err);
+        status = cs_lua_check_set(lua, err);
     if (status == CS_OK)
         take_result(lua, out);
 out:
@@ -182,8 +187,6 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     const char *code = is_expression ? cs_buf_str(&expression) : text;
     enum cs_status status =
         cs_lua_state_run(&lua->state, cs_buf_str(&name), code, strlen(code), err);
-    if (status == CS_OK)
-        status = cs_lua_param_check(lua->state.L, err);
     if (status == CS_OK)
         take_result(lua, out);
     cs_buf_free(&name);

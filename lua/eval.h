@@ -38,9 +38,12 @@ void cs_lua_close(struct cs_lua *lua); /* accepts NULL */
 /* File errors name the path; script errors read "file:line: function: what". */
 enum cs_status cs_lua_run_file(struct cs_lua *lua, const char *path, struct cs_script_result *out,
                                struct cs_err *err) CS_NODISCARD;
-/* chunk: shown in errors, e.g. "-e"; a bare expression is accepted */
+/* chunk: shown in errors, e.g. "-e"; a bare expression is accepted. More may follow: whether all of --set was asked
+ * for is known at the end (cs_lua_check_set). */
 enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char *text,
                                struct cs_script_result *out, struct cs_err *err) CS_NODISCARD;
+/* Every --set must have been asked for by now. CS_USAGE names one that was not, and the nearest parameter. */
+enum cs_status cs_lua_check_set(struct cs_lua *lua, struct cs_err *err) CS_NODISCARD;
 /* What the last run returned, as lua/base/show.h shows it: a line or more a value; appended to a list */
 enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out,
                                    struct cs_err *err) CS_NODISCARD;

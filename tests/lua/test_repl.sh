@@ -46,6 +46,14 @@ L
 has 'still here'
 has "did you mean cs.lab.split?" err
 has "'end' expected" err
+# what --set says is asked for by any of the lines
+rc=0
+printf '%s\n' 'x = 21' 'cs.param("lr", 1) * x' | "$bin/cornstarch-console" lua --set lr=2 >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc $(cat "$work/out")" = '0 42' ] || fail "exit $rc: $(cat "$work/out" "$work/err")"
+rc=0
+printf '%s\n' 'cs.param("lr", 1)' | "$bin/cornstarch-console" lua --set lt=2 >"$work/out" 2>"$work/err" || rc=$?
+[ "$rc $(cat "$work/out")" = '1 1' ] || fail "exit $rc: $(cat "$work/out" "$work/err")"
+has "did you mean 'lr'?" err
 "$bin/cornstarch-console" lua -e 'return require"cornstarch".jobs(1)' 2>"$work/err" && fail 'a job 1 without jobs'
 has 'cs.jobs' err
 

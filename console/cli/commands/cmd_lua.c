@@ -49,8 +49,10 @@ static enum cs_status evaluate(struct cs_cmd *cmd, struct cs_lua *lua,
                                struct cs_script_result *result, struct cs_err *err)
 {
     const struct values *v = cmd->values;
-    if (v->code)
-        return cs_lua_run_text(lua, "-e", v->code, result, err);
+    if (v->code) {
+        CS_TRY(cs_lua_run_text(lua, "-e", v->code, result, err));
+        return cs_lua_check_set(lua, err);
+    }
     return cs_lua_run_file(lua, cmd->args[0], result, err);
 }
 

@@ -147,5 +147,5 @@ enum cs_status cs_repl_run(struct cs_cmd *cmd, struct cs_lua *lua, struct cs_err
         (void)evaluate(&repl, cs_buf_str(&repl.begun));
     cs_typist_free(repl.typist);
     cs_buf_free(&repl.begun);
-    return CS_OK;
+    return cs_lua_check_set(lua, err);
 }
