@@ -242,6 +242,13 @@ static int push_field(lua_State *L, const char *key)
     return lua_rawget(L, 1);
 }
 
+bool cs_lua_args_has(lua_State *L, const char *key)
+{
+    const bool is_there = push_field(L, key) != LUA_TNIL;
+    lua_pop(L, 1);
+    return is_there;
+}
+
 const char *cs_lua_args_string(lua_State *L, const char *key, const char *fallback)
 {
     const char *text = push_field(L, key) == LUA_TSTRING ? lua_tostring(L, -1) : fallback;

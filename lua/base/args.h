@@ -68,6 +68,7 @@ void cs_lua_args_default(lua_State *L, const struct cs_lua_function *function, c
                          const char *value);
 
 /* Readers for a checked table at index 1. Absent: fallback. */
+bool cs_lua_args_has(lua_State *L, const char *key);
 const char *cs_lua_args_string(lua_State *L, const char *key, const char *fallback);
 lua_Integer cs_lua_args_int(lua_State *L, const char *key, lua_Integer fallback);
 double cs_lua_args_number(lua_State *L, const char *key, double fallback);

@@ -51,12 +51,10 @@ static enum cs_status add_saved(const char *dir, const char *module, json_t *ada
 static void refuse_said_twice(lua_State *L)
 {
     static const char *const said[] = {"rank", "alpha", "rslora", "targets"};
-    for (size_t i = 0; i < CS_ARRAY_LEN(said); i++) {
-        if (lua_getfield(L, 1, said[i]) != LUA_TNIL)
+    for (size_t i = 0; i < CS_ARRAY_LEN(said); i++)
+        if (cs_lua_args_has(L, said[i]))
             cs_lua_error(L, "model:lora: %s is said by the directory of from: leave it away",
                          said[i]);
-        lua_pop(L, 1);
-    }
 }
 
 int cs_lua_model_lora(lua_State *L)

@@ -26,14 +26,6 @@ static const struct cs_lua_function encoder_function = {"cs.mllm: encoder", "", 
 
 /* clang-format on */
 
-static bool is_given(lua_State *L, const char *key)
-{
-    lua_pushstring(L, key);
-    bool is_there = lua_rawget(L, 1) != LUA_TNIL;
-    lua_pop(L, 1);
-    return is_there;
-}
-
 static void contradiction(lua_State *L, const char *key, const char *here, const char *there,
                           const json_t *from)
 {
@@ -80,9 +72,9 @@ static struct features saved_features(const json_t *from)
 static struct features asked_features(lua_State *L)
 {
     bool is_final = cs_lua_args_bool(L, "final_norm", false);
-    if (is_final && is_given(L, "feature_layer"))
+    if (is_final && cs_lua_args_has(L, "feature_layer"))
         cs_lua_error(L, "cs.mllm: encoder: feature_layer and final_norm exclude each other");
-    return (struct features){is_final || is_given(L, "feature_layer"), is_final,
+    return (struct features){is_final || cs_lua_args_has(L, "feature_layer"), is_final,
                              (json_int_t)cs_lua_args_int(L, "feature_layer", -1)};
 }
 
@@ -95,7 +87,7 @@ static struct features choose_features(lua_State *L, const json_t *hf, const jso
     const bool asks_final = out.is_final;
     for (size_t i = 0; i < CS_ARRAY_LEN(from); i++) {
         const struct features saved = saved_features(from[i]);
-        if (saved.is_final && !asks_final && is_given(L, "final_norm"))
+        if (saved.is_final && !asks_final && cs_lua_args_has(L, "final_norm"))
             contradiction(L, "final_norm", "false", "true", from[i]);
         if (saved.is_said && out.is_said && !are_same(&saved, &out, config))
             contradiction(L, "the hidden state that feeds the projector", features_text(&out, here),

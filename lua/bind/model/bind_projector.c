@@ -9,16 +9,6 @@
 #include "lua/bind/model/bind_hf.h"
 #include "store/hf/hfdir.h"
 
-static bool is_given(lua_State *L, const char *key)
-{
-    bool is_there = false;
-    if (lua_istable(L, 1)) {
-        is_there = lua_getfield(L, 1, key) != LUA_TNIL;
-        lua_pop(L, 1);
-    }
-    return is_there;
-}
-
 /* *out: the settings of a job's module, *saved: what the directory says beside them; new objects */
 static enum cs_status read_dir(const char *dir, json_t **out, json_t **saved, struct cs_err *err)
 {
@@ -58,7 +48,7 @@ static const char *differing(lua_State *L, const json_t *asked, const json_t *th
         const bool is_same =
             is_act ? is_one || act_word(asked) == act_word(there)
                    : json_equal(json_object_get(asked, keys[i]), json_object_get(there, keys[i]));
-        if (is_given(L, keys[i]) && !is_same)
+        if (cs_lua_args_has(L, keys[i]) && !is_same)
             return keys[i];
     }
     return NULL;

@@ -7,14 +7,6 @@
 #include "lua/bind/model/bind_hf.h"
 #include "lua/bind/model/bind_projector.h"
 
-static bool is_given(lua_State *L, const char *key)
-{
-    lua_pushstring(L, key);
-    bool is_there = lua_rawget(L, 1) != LUA_TNIL;
-    lua_pop(L, 1);
-    return is_there;
-}
-
 /* Pushes what cs.hf or cs.projector.hf make of the directory; part NULL: they choose it. */
 static void push_part(lua_State *L, lua_CFunction call, const char *dir, const char *part)
 {
@@ -62,16 +54,16 @@ void cs_lua_take_whole(lua_State *L)
     struct cs_err err;
     int n = 0;
     for (size_t i = 0; from == NULL && i < CS_ARRAY_LEN(of_it); i++)
-        if (is_given(L, of_it[i]))
+        if (cs_lua_args_has(L, of_it[i]))
             cs_lua_error(L, "cs.mllm: %s belongs to from = \"DIR\"; else to its encoder or cs.hf",
                          of_it[i]);
-    if (from == NULL && !is_given(L, "llm"))
+    if (from == NULL && !cs_lua_args_has(L, "llm"))
         cs_lua_error(L, "cs.mllm: llm is required: cs.hf \"DIR\"; or from = \"DIR\" for all that a "
                         "directory holds");
     if (from == NULL)
         return;
     for (size_t i = 0; i < CS_ARRAY_LEN(parts_of_it); i++)
-        if (is_given(L, parts_of_it[i]))
+        if (cs_lua_args_has(L, parts_of_it[i]))
             cs_lua_error(L,
                          "cs.mllm: from takes all parts of the directory, %s among them: give "
                          "one of the two",
