@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/plan/groups.h"
+#include "worker/comm/group.h"
 
 struct channel {
     int peer;     /* -1: nothing flows */
@@ -42,19 +43,16 @@ static int count(const struct cs_channels *l)
     return 2 * l->n_ranks + 1;
 }
 
-/* Rank 0 of the two makes the id and sends it over the sockets. */
 static enum cs_status connect(struct cs_channels *l, struct channel *channel,
                               enum cs_device_comm_kind kind, struct cs_comm *comm, int deadline_ms,
                               struct cs_err *err)
 {
-    const bool is_first = channel->peer_end == 1;
-    char id[CS_DEVICE_COMM_ID] = {0};
-    struct cs_xfer x = {.peer = channel->peer, .data = id, .bytes = sizeof id, .is_send = is_first};
+    const int place = 1 - channel->peer_end;
+    const int32_t both[2] = {place == 0 ? l->rank : channel->peer,
+                             place == 0 ? channel->peer : l->rank};
     l->opened[l->n_opened++] = (int)(channel - l->channel);
-    if (is_first)
-        CS_TRY(nccl_of(l)->new_id(id, err));
-    CS_TRY(comm->table->exchange(comm, &x, 1, deadline_ms, err));
-    return nccl_of(l)->open(id, 1 - channel->peer_end, 2, kind, &channel->comm, err);
+    return cs_comm_group_open(l->device, both, 2, place, kind, comm, deadline_ms, &channel->comm,
+                              err);
 }
 
 /* the member of a group of two that this rank is not */
