@@ -13,8 +13,8 @@ struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
 /* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts,
- * replicas. 0 counts as 1, dp 0 as the plan's. What runs today has ep 1, the plan's dp, and cp in the
- * LLM only (cs_plan_check_runs). */
+ * replicas. 0 counts as 1, dp 0 as the plan's. Parts of a context split rows in the LLM, and share
+ * items in encoders. What runs today has ep 1 and the plan's dp (cs_plan_check_runs). */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };

@@ -54,7 +54,7 @@ static struct rows_in inputs_of(struct cs_run *run, const struct cs_layer_model 
                                 const struct cs_kept *kept)
 {
     const struct dims d = dims_of(l);
-    struct rows_in in = {.conv = cs_delta_widen(run, l, rows, d.conv, kept->qkv, d.product),
+    struct rows_in in = {.conv = cs_delta_widen(run, rows, d.conv, kept->qkv, d.product),
                          .g = cs_scratch_floats(run->scratch, rows * d.heads),
                          .beta = cs_scratch_floats(run->scratch, rows * d.heads)};
     void *made = cs_run_take(run, (rows + in.conv.halo) * d.conv);

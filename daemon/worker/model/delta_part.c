@@ -62,11 +62,10 @@ static void exchange_halos(struct cs_run *run, int64_t columns, float *own, floa
     cs_exchange_move(&e);
 }
 
-struct cs_delta_rows cs_delta_widen(struct cs_run *run, const struct cs_layer_model *l,
-                                    int64_t rows, int64_t columns, void *product, int64_t ld)
+struct cs_delta_rows cs_delta_widen(struct cs_run *run, int64_t rows, int64_t columns,
+                                    void *product, int64_t ld)
 {
     const struct cs_split_stretch *t = stretch_of(run);
-    (void)l;
     if (t == NULL)
         return (struct cs_delta_rows){product, ld, 0, cs_delta_mask(run)};
     const int32_t halo = t->halo[run->input->split->place];

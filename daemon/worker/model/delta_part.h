@@ -20,8 +20,8 @@ struct cs_delta_rows {
 };
 
 /* product (rows, columns), ld apart */
-struct cs_delta_rows cs_delta_widen(struct cs_run *run, const struct cs_layer_model *l,
-                                    int64_t rows, int64_t columns, void *product, int64_t ld);
+struct cs_delta_rows cs_delta_widen(struct cs_run *run, int64_t rows, int64_t columns,
+                                    void *product, int64_t ld);
 /* Where their gradients go, like x. */
 void *cs_delta_wide_grads(struct cs_run *run, const struct cs_delta_rows *wide, int64_t rows,
                           int64_t columns, void *dproduct);

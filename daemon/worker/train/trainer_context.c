@@ -78,22 +78,22 @@ struct cs_context_figures cs_trainer_context_figures(const struct cs_trainer *t,
     return f;
 }
 
-/* of a slot whose rows are split; 0: one rank has it */
 static double work_of(const struct cs_input *in)
 {
     double work = 0;
-    for (int32_t r = 0; in->split != NULL && r < in->split->ranks; r++)
+    for (int32_t r = 0; r < in->split->ranks; r++)
         work += in->split->load[r].work;
     return work;
 }
 
+/* of slots that are split, as all are that a rank of a context prepares */
 static const struct cs_input *heaviest(const struct cs_trainer *t)
 {
     const struct cs_input *most = NULL;
     for (int32_t s = 0; s < t->own->n_slots; s++)
         if (most == NULL || work_of(&t->inputs[s]) > work_of(most))
             most = &t->inputs[s];
-    return most != NULL && most->split != NULL && most->n_tokens > 0 ? most : NULL;
+    return most != NULL && most->n_tokens > 0 ? most : NULL;
 }
 
 /* whole numbers: short in a journal */
