@@ -213,6 +213,8 @@ void cs_spec_compare(const json_t *a, const json_t *b, struct cs_spec_difference
 /* The document `job` with the layout of the document `from`; plan_hash comes from there too. NULL:
  * no memory. */
 json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
+/* What the request says of a branch, NULL: nothing. */
+const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch);
 /* Ranks that the request asks for, over all replicas: what a reader knows that does not plan. */
 int64_t cs_spec_ranks(const struct cs_spec *spec);
 

@@ -217,14 +217,10 @@ enum cs_status cs_spec_check_parallel(const struct cs_spec_reader *reader,
 {
     const char *names[CS_MAX_MODULES];
     int n = branch_names(reader, spec, names);
-    for (int i = 0; i < n; i++) {
-        bool is_there = false;
-        for (int k = 0; k < spec->n_parallel; k++)
-            is_there = is_there || strcmp(spec->parallel[k].branch, names[i]) == 0;
-        if (!is_there)
+    for (int i = 0; i < n; i++)
+        if (cs_spec_parallel_of(spec, names[i]) == NULL)
             return cs_fail(reader->err, CS_INVALID,
                            "plan.parallel.%s is missing: every branch needs its pp", names[i]);
-    }
     return CS_OK;
 }
 
@@ -250,6 +246,14 @@ enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *d
     return cs_fail(err, CS_INVALID, "optimizer.state is \"bf16\", but %s: leave state out, or %s",
                    is_cpu ? "CPU ranks compute in fp32" : "precision is \"fp32\"",
                    is_cpu ? "plan for GPUs" : "leave precision out");
+}
+
+const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch)
+{
+    for (int i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, branch) == 0)
+            return &spec->parallel[i];
+    return NULL;
 }
 
 int64_t cs_spec_ranks(const struct cs_spec *spec)

@@ -1,7 +1,5 @@
 /* Whether jobs run a found plan: what a job's document can say of its layout, and what planner and
  * workers say to that. */
-#include <string.h>
-
 #include "core/plan/make/planner.h"
 #include "core/search/search.h"
 
@@ -29,10 +27,8 @@ static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_
 /* rows that the spec gives an encoder */
 static int64_t rows_of(const struct cs_spec *spec, const char *branch)
 {
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0)
-            return spec->parallel[i].encoder_rows;
-    return 0;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL ? given->encoder_rows : 0;
 }
 
 /* The settings of the spec that are not of the layout, with those of the plan. */

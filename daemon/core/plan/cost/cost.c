@@ -180,10 +180,8 @@ static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *
     const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
     if (placement != NULL && !placement->has_own_ranks)
         branch = graph->llm;
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, graph->branches[branch].name) == 0)
-            return spec->parallel[i].cp > 1 ? spec->parallel[i].cp : 1;
-    return 1;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, graph->branches[branch].name);
+    return given != NULL && given->cp > 1 ? given->cp : 1;
 }
 
 /* Every rank of an encoder has its share of the items. */

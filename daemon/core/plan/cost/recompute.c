@@ -2,8 +2,6 @@
  * Selective: passes over memory make it again. Full: the layer's forward runs once more. */
 #include "core/plan/cost/recompute.h"
 
-#include <string.h>
-
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/layout.h"
@@ -11,9 +9,9 @@
 static enum cs_recompute recompute_of(const struct cs_spec *spec, const char *branch)
 {
     enum cs_recompute level = CS_RECOMPUTE_NONE;
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0 && spec->parallel[i].recompute != NULL)
-            (void)cs_recompute_from_name(spec->parallel[i].recompute, &level);
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    if (given != NULL && given->recompute != NULL)
+        (void)cs_recompute_from_name(given->recompute, &level);
     return level;
 }
 

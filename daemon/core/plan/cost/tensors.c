@@ -1,17 +1,13 @@
 /* Divides costs over the ranks of a stage and adds the sums between them. */
 #include "core/plan/cost/tensors.h"
 
-#include <string.h>
-
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
 
 static int32_t ranks_of(const struct cs_spec *spec, const char *branch)
 {
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0)
-            return spec->parallel[i].tp > 1 ? spec->parallel[i].tp : 1;
-    return 1;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
 /* A reduce-scatter and an all-gather of the rows of a slot. */

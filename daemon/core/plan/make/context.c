@@ -1,8 +1,6 @@
 /* Refuses layouts with cp that do not run, before anything starts. */
 #include "core/plan/make/context.h"
 
-#include <string.h>
-
 #include "core/plan/cost/bytes.h"
 
 /* Recurrent layers pass states from rank to rank, experts are balanced over all rows of a slot. */
@@ -57,10 +55,8 @@ static enum cs_status check_encoder(const struct cs_graph *graph,
 /* what the layout says of a branch, 0: nothing; 1 may be no more than the default */
 static int32_t given_cp(const struct cs_spec *spec, const char *branch)
 {
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0)
-            return spec->parallel[i].cp;
-    return 0;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL ? given->cp : 0;
 }
 
 /* Rows before a slot is split ask for ranks that split it, and for slots that are. */

@@ -45,10 +45,7 @@ struct planner {
 
 static const struct cs_spec_parallel *parallel_of(const struct planner *p, int32_t branch)
 {
-    for (int32_t i = 0; i < p->spec->n_parallel; i++)
-        if (strcmp(p->spec->parallel[i].branch, p->graph->branches[branch].name) == 0)
-            return &p->spec->parallel[i];
-    return NULL;
+    return cs_spec_parallel_of(p->spec, p->graph->branches[branch].name);
 }
 
 static enum cs_status check_branches(const struct planner *p, struct cs_err *err)

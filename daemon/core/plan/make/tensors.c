@@ -1,17 +1,13 @@
 /* Refuses layouts with tp that do not run, before anything starts. */
 #include "core/plan/make/tensors.h"
 
-#include <string.h>
-
 #include "core/model/tensor_parallel.h"
 #include "core/plan/cost/bytes.h"
 
 static int32_t asked_for(const struct cs_spec *spec, const char *branch)
 {
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0)
-            return spec->parallel[i].tp > 1 ? spec->parallel[i].tp : 1;
-    return 1;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
 /* Encoders on ranks of the LLM: one shape for all stages of a rank. */
