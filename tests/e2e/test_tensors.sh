@@ -80,7 +80,15 @@ check "tower and language model on the same two ranks" 2 "$test" 'vision=1, tp =
 for train in ':train("vision.projector")' ':train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'; do
   write_job one.lua "${common[@]}" "train=$train" 'modality="encoder-colocated"'
   write_job tp.lua "${common[@]}" "train=$train" 'llm=1, tp = 2'
-  near "$(done_job one.lua)" "$(done_job tp.lua)" "$train"
+  one=$(done_job one.lua)
+  two=$(done_job tp.lua)
+  near "$one" "$two" "$train"
+  python3 - "$jobs/$one" "$jobs/$two" <<'PY' || fail "$train: frozen matrices that ranks share are not told as one rank has them"
+import json, sys
+one, two = (json.load(open(path + "/weights.json"))["xxh3"] for path in sys.argv[1:3])
+frozen = [name for name in one if name.startswith("llm/") and "lora" not in name]
+assert len(frozen) > 20 and all(one[name] == two[name] for name in frozen), [n for n in frozen if one[n] != two.get(n)]
+PY
 done
 
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed
