@@ -59,10 +59,6 @@ struct cs_device_comm_ops {
     /* all n ranks call it; returns when the communicator is ready and connected */
     enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n,
                            enum cs_device_comm_kind kind, void **comm, struct cs_err *err);
-    enum cs_status (*send)(void *comm, const void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err);
-    enum cs_status (*recv)(void *comm, void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err);
     /* All at once: no order of sends and receives can wait for ever, as calls on one stream could.
      * Those between two ranks in one direction are a FIFO. Arrays that are received do not overlap
      * with others. */
@@ -82,7 +78,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 6
+#define CS_DEVICE_VERSION 7
 
 struct cs_device_properties {
     char name[128];

@@ -128,26 +128,6 @@ static enum cs_status new_id(char id[CS_DEVICE_COMM_ID], struct cs_err *err)
     return CS_OK;
 }
 
-static enum cs_status send(void *handle, const void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err)
-{
-    struct comm *c = (struct comm *)handle;
-    const struct nccl *n;
-    CS_TRY(functions(&n, err));
-    return settle(n, c, "ncclSend",
-                  n->ncclSend(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
-}
-
-static enum cs_status recv(void *handle, void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err)
-{
-    struct comm *c = (struct comm *)handle;
-    const struct nccl *n;
-    CS_TRY(functions(&n, err));
-    return settle(n, c, "ncclRecv",
-                  n->ncclRecv(data, bytes, ncclInt8, peer, c->nccl, (cudaStream_t)stream), err);
-}
-
 /* Grouped they are one kernel. */
 static enum cs_status move(void *handle, const struct cs_device_move *moves, int n_moves,
                            void *stream, struct cs_err *err)
@@ -243,9 +223,9 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
                               char *data, cudaStream_t stream, struct cs_err *err)
 {
     const size_t part = WARM_UP_BYTES / (size_t)n_ranks / 256 * 256;
+    const struct cs_device_move one = {data, WARM_UP_BYTES, 1 - rank, rank == 0};
     if (kind == CS_DEVICE_COMM_LANE)
-        return rank == 0 ? send(c, data, WARM_UP_BYTES, 1, stream, err)
-                         : recv(c, data, WARM_UP_BYTES, 0, stream, err);
+        return move(c, &one, 1, stream, err);
     if (kind == CS_DEVICE_COMM_BULK || kind == CS_DEVICE_COMM_ROWS)
         return warm_up_all(c, rank, n_ranks, data, part, stream, err);
     CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
@@ -302,8 +282,6 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
 const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .new_id = new_id,
     .open = open_comm,
-    .send = send,
-    .recv = recv,
     .move = move,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,

@@ -187,29 +187,9 @@ static void close_comm(void *comm)
     free(m);
 }
 
-static enum cs_status send(void *comm, const void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err)
-{
-    (void)stream;
-    (void)err;
-    push(comm, peer, data, bytes);
-    return CS_OK;
-}
-
-static enum cs_status recv(void *comm, void *data, size_t bytes, int peer, void *stream,
-                           struct cs_err *err)
-{
-    (void)stream;
-    (void)err;
-    pull(comm, peer, data, bytes);
-    return CS_OK;
-}
-
 const struct cs_device_comm_ops cs_lazy_comm_ops = {
     .new_id = new_id,
     .open = open_comm,
-    .send = send,
-    .recv = recv,
     .move = move,
     .reduce_scatter = reduce_scatter,
     .all_gather = all_gather,
