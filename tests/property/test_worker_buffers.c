@@ -469,12 +469,36 @@ static void buffers_are_as_many_as_slots_alive(void **state)
     }
 }
 
+/* Different numbers of ranks share two stages: some ranks send nothing, or are sent nothing, so that no
+ * message proves that rows were read. */
+static void rows_between_stages_of_other_widths_share_no_buffer(void **state)
+{
+    const struct shape s = {.schedule = "1f1b", .ranks = 3, .chunks = 1, .trains = {true}};
+    (void)state;
+    for (int32_t tp = 1; tp <= 2; tp++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_test_random_plan m;
+        struct cs_err err = {.text = ""};
+        const struct cs_program *program = make_program(&m, &s, MAX_SLOTS, false, arena);
+        int32_t *n = CS_NEW_ARRAY(arena, int32_t, m.plan.n_edges);
+        int32_t *buffer = CS_NEW_ARRAY(arena, int32_t, m.plan.n_edges * MAX_SLOTS * FLOWS);
+        m.stage[2].shape.tp = tp;
+        assert_int_equal(cs_memory_buffers(program, 0, buffer, n, &err), CS_OK);
+        assert_int_equal(n[0], tp == 1 ? s.ranks : MAX_SLOTS * FLOWS);
+        for (int i = 0; tp > 1 && i < MAX_SLOTS * FLOWS; i++)
+            for (int k = 0; k < i; k++)
+                assert_int_not_equal(buffer[i], buffer[k]);
+        cs_arena_free(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_never_meet_and_nobody_waits),
         cmocka_unit_test(a_buffer_less_is_noticed),
         cmocka_unit_test(buffers_are_as_many_as_slots_alive),
+        cmocka_unit_test(rows_between_stages_of_other_widths_share_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
