@@ -1,6 +1,6 @@
 #!/bin/sh
 # Submit and watch in a real terminal: a real job on CPU ranks, the daemon killed under it, the console coming
-# back by itself, the job stopped by typing its number.
+# back by itself, the job stopped by typing its number, its logs in a pager that is left early.
 . "$(dirname "$0")/tmux.sh"
 console="$bin/cornstarch-console"
 for program in cornstarch-runner cornstarch-feeder cornstarch-worker; do
@@ -51,6 +51,27 @@ mux send-keys X
 wait_for 'stop job 1: type its number'
 mux send-keys 1 Enter
 wait_for 'CANCELLED'
+mux send-keys q
+wait_for '^EXIT [0-9]'
+
+# a pager that leaves before it has read all, which is more than a pipe holds, gives the screen back
+log=$(find "$work/state" -path '*/jobs/1/logs/0.log')
+[ -n "$log" ] || fail "no log of rank 0"
+now=$(date -u +%Y-%m-%dT%H:%M:%S.000Z)
+i=0
+while [ $i -lt 1500 ]; do
+    i=$((i + 1))
+    echo "$now info line number $i of many that are longer than a pipe is wide"
+done >>"$log"
+open_screen 100 30 "PAGER='head -1' $console"
+wait_for 'CANCELLED'
+mux send-keys Enter
+wait_for '\[3 Pipeline\]'
+mux send-keys 7
+wait_for 'line number 1500 '
+mux send-keys '|'
+mux send-keys 1
+wait_for '\[1 Jobs\]'
 mux send-keys q
 wait_for '^EXIT [0-9]'
 echo ok

@@ -35,7 +35,8 @@ void cs_term_copy(struct cs_term *term, const char *text, size_t n)
     cs_buf_free(&out);
 }
 
-/* What it reads is written by a child of our own: the program may leave before it has read all. */
+/* What it reads is written by a child of our own: the program may leave before it has read all. Then
+ * nobody has the other end of the pipe any more, which ends the child. */
 static pid_t feed(const struct cs_buf *input, int *read_end)
 {
     int ends[2];
@@ -44,6 +45,7 @@ static pid_t feed(const struct cs_buf *input, int *read_end)
     const pid_t pid = fork();
     if (pid == 0) {
         signal(SIGPIPE, SIG_DFL);
+        close(ends[0]);
         (void)!cs_write_all(ends[1], input->data, input->len, NULL);
         _exit(0);
     }
