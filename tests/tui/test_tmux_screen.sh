@@ -56,6 +56,21 @@ mux send-keys q
 wait_for '^EXIT 0'
 mux capture-pane -p | grep -q 'q detach' && fail "the screen was left behind"
 
+# a theme of 256 colours on a terminal that has 8: bold and reverse stand for them
+mkdir -p "$work/config/cornstarch"
+echo 'theme = safe' >"$work/config/cornstarch/console.conf"
+open_screen 80 24 "TERM=xterm XDG_CONFIG_HOME=$work/config $console"
+wait_for 'No jobs yet'
+for pid in $(daemon_pids); do
+    kill -9 "$pid"
+done
+wait_for 'no connection'
+mux capture-pane -pe | grep -q "[[;]7m[^─]* no connection" || fail "the line of a lost connection is not in reverse"
+"$console" daemon start >/dev/null
+wait_gone 'no connection'
+mux send-keys q
+wait_for '^EXIT 0'
+
 # no colours when they are not wanted; ASCII in a locale without UTF-8
 open_screen 80 24 "NO_COLOR=1 LC_ALL=C $console"
 wait_for 'No jobs yet'

@@ -137,20 +137,14 @@ static bool has_colors_of(enum cs_scheme scheme)
     return scheme == CS_SCHEME_DEFAULT || scheme == CS_SCHEME_LIGHT || scheme == CS_SCHEME_SAFE;
 }
 
-/* a colour that this terminal has, else its own */
-static int16_t known(int16_t color)
-{
-    return color < COLORS ? color : -1;
-}
-
+/* A role whose colours this terminal does not have looks as it does without any: one colour of two that
+ * belong together, black without the yellow behind it, may be nothing to see. */
 static struct cs_look look_of(const struct cs_term *term, enum cs_style style)
 {
     struct cs_look look = cs_theme_look(term->scheme, style);
     if (term->own && term->own->has[style] && has_colors_of(term->scheme))
         look = term->own->look[style];
-    look.fg = known(look.fg);
-    look.bg = known(look.bg);
-    return look;
+    return look.fg < COLORS && look.bg < COLORS ? look : cs_theme_look(CS_SCHEME_MONO, style);
 }
 
 static short pair_of(struct cs_term *term, struct cs_look look)
