@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "console/screen/keys/keys.h"
 #include "console/screen/panes.h"
 
 enum { WHEEL_ROWS = 3 };
@@ -38,7 +39,7 @@ static void choose_row(struct cs_screen *screen, const struct cs_store *store, s
 {
     const struct cs_view_ops *view = cs_view_ops(screen->view);
     const struct cs_area area = {.w = pane.w, .h = pane.h};
-    if (!view->list || screen->has_help)
+    if (!view->list || screen->has_help || screen->failure) /* it is covered */
         return;
     const int row = view->list->row_at(store, screen, area, y - pane.y);
     if (row >= 0)
@@ -49,14 +50,10 @@ unsigned cs_screen_mouse(struct cs_screen *screen, const struct cs_store *store,
                          const struct cs_mouse *mouse)
 {
     const struct cs_panes panes = cs_panes_of(mouse->cols, mouse->rows, screen->view);
-    const struct cs_view_ops *view = cs_view_ops(screen->view);
     if (screen->prompt != CS_PROMPT_NONE)
         return CS_DO_DRAW; /* a question waits for its answer */
-    if (mouse->wheel != 0) {
-        if (view->move)
-            view->move(screen, store, mouse->wheel * WHEEL_ROWS);
-        return CS_DO_DRAW;
-    }
+    if (mouse->wheel != 0)
+        return cs_act_move(screen, store, mouse->wheel * WHEEL_ROWS);
     if (is_in(panes.tabs, mouse))
         choose_tab(screen, mouse, panes.kind == CS_PANES_COMPACT);
     for (int i = 1; i < panes.n; i++)

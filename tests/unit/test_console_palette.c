@@ -285,6 +285,19 @@ static void clicks_choose_rows(void **state)
     assert_int_equal(cs_screen_job(f->store, &f->screen)->id, 4);
 }
 
+static void the_wheel_scrolls_what_is_seen(void **state)
+{
+    struct fixture *f = *state;
+    const struct cs_mouse down = {.cols = 100, .rows = 30, .x = 5, .y = 5, .wheel = 1};
+    press(f, "g g ?");
+    (void)cs_screen_mouse(&f->screen, f->store, &down);
+    assert_true(f->screen.help_top > 0);
+    assert_int_equal(cs_screen_job(f->store, &f->screen)->id, 5);
+    press(f, "Esc");
+    (void)cs_screen_mouse(&f->screen, f->store, &down);
+    assert_int_equal(cs_screen_job(f->store, &f->screen)->id, 3);
+}
+
 /* --- failures --------------------------------------------------------------------------------- */
 
 static void fail_job(struct fixture *f)
@@ -365,6 +378,7 @@ int main(void)
         TEST(wrong_lines_are_named_and_the_others_hold),
         TEST(jobs_are_sorted_filtered_and_searched),
         TEST(clicks_choose_rows),
+        TEST(the_wheel_scrolls_what_is_seen),
         TEST(a_failure_is_told_in_every_view_until_it_is_dismissed),
         TEST(a_failure_before_the_screen_was_opened_is_no_news),
         TEST(advice_goes_by_the_words_of_the_reason),

@@ -33,7 +33,7 @@ const char *cs_key_row_help(const struct cs_key_row *row);
 /* the name of a key as cs_key_parse reads it, "Alt-P" "F5" "C-x" "Space" */
 void cs_key_name(int key, char out[24]);
 
-/* Private to keys.c, keys_act.c and prompt.c. */
+/* What keys do; palette and mouse do the same. */
 cs_key_act cs_act_view, cs_act_cycle, cs_act_move, cs_act_page, cs_act_edge, cs_act_back,
     cs_act_help, cs_act_quit, cs_act_repaint, cs_act_suspend, cs_act_pause, cs_act_checkpoint,
     cs_act_resume, cs_act_stop, cs_act_failure, cs_act_find, cs_act_filter, cs_act_next,
