@@ -288,6 +288,33 @@ static void documents_differ_in_the_keys_that_differ(void **state)
     json_decref(b);
 }
 
+/* a row of which no chart can be made; then an evaluation, whose step is a whole number */
+static void charts_are_there_when_they_have_figures(void **state)
+{
+    struct cs_store *store = new_store(0);
+    struct cs_screen screen;
+    struct cs_buf text = {0};
+    json_t *odd = json_pack("{s:i,s:s,s:{s:{s:f}}}", "step", 499, "kind", "eval", "sources", "a",
+                            "loss", 3.0);
+    json_t *eval = json_pack("{s:i,s:s,s:f}", "step", 499, "kind", "eval", "loss", 3.0);
+    (void)state;
+    cs_screen_init(&screen, CS_GLYPHS_ASCII);
+    screen.view = CS_VIEW_METRICS;
+    cs_metrics_add(&store->metrics, odd);
+    draw_text(store, &screen, 100, 30, &text);
+    assert_non_null(strstr(cs_buf_str(&text), "no step has ended yet"));
+    add_rows(&store->metrics, 0, 600, 600);
+    cs_metrics_add(&store->metrics, eval);
+    draw_text(store, &screen, 100, 30, &text);
+    if (!strstr(cs_buf_str(&text), "@499 "))
+        fail_msg("no step 499 in\n%s", cs_buf_str(&text));
+    json_decref(odd);
+    json_decref(eval);
+    cs_buf_free(&text);
+    cs_screen_free(&screen);
+    cs_store_free(store);
+}
+
 /* 4000 keys and sizes: nothing is written beside the screen, and Esc always leads out */
 static void any_keys_on_any_size_are_fine(void **state)
 {
@@ -352,6 +379,7 @@ int main(void)
         cmocka_unit_test(the_cursor_tells_the_values_of_its_step),
         cmocka_unit_test(two_jobs_are_laid_over_and_compared),
         cmocka_unit_test(documents_differ_in_the_keys_that_differ),
+        cmocka_unit_test(charts_are_there_when_they_have_figures),
         cmocka_unit_test(any_keys_on_any_size_are_fine),
         cmocka_unit_test(charts_of_any_values_are_drawn),
     };

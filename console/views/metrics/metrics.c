@@ -11,16 +11,22 @@ enum { PANEL_MIN_W = 36, PANEL_WIDE_W = 60, PANEL_MIN_H = 7, PANEL_MAX_H = 12, G
 
 /* --- one chart -------------------------------------------------------------------------------- */
 
-static void add_label(struct cs_fields *fields, const struct cs_metrics_lines *lines, int i,
-                      const struct cs_metric *metric, bool is_eval)
+/* steps are whole numbers, all of their digits count */
+static void x_label(char *out, size_t cap, double x, const struct cs_screen *screen)
+{
+    cs_axis_label(out, cap, x, screen->metrics.align == CS_BY_STEPS ? 1 : 0);
+}
+
+static void add_label(struct cs_fields *fields, const struct cs_screen *screen,
+                      const struct cs_metrics_lines *lines, int i, const struct cs_metric *metric)
 {
     const struct cs_metrics_label *label = &lines->label[i];
     char value[CS_FMT_CAP], step[CS_FMT_CAP] = "";
     if (!label->is_known)
         return;
     cs_metrics_value(value, sizeof value, metric, label->value);
-    if (is_eval) {
-        cs_axis_label(step, sizeof step, label->x, 0);
+    if (lines->chart.line[i].kind == CS_CHART_MARKS) {
+        x_label(step, sizeof step, label->x, screen);
         cs_fields_add(fields, lines->chart.line[i].style, 1, "%s %s @%s", label->name, value, step);
         return;
     }
@@ -39,10 +45,10 @@ static void draw_title(const struct cs_screen *screen, const struct cs_metrics_p
                   panel->is_members ? " of each" : "");
     for (int i = 0; i < lines->chart.n; i++) /* its own first, then those of other jobs */
         if (lines->chart.line[i].mark == '\0')
-            add_label(&fields, lines, i, metric, lines->chart.line[i].kind == CS_CHART_MARKS);
+            add_label(&fields, screen, lines, i, metric);
     for (int i = 0; i < lines->chart.n; i++)
         if (lines->chart.line[i].mark != '\0')
-            add_label(&fields, lines, i, metric, false);
+            add_label(&fields, screen, lines, i, metric);
     if (lines->chart.is_log)
         cs_fields_add(&fields, CS_STYLE_DIM, 20, "log");
     cs_fields_draw(&fields, area, 0, 0);
@@ -116,7 +122,7 @@ static void draw_choices(const struct cs_store *store, const struct cs_screen *s
     if (cs_metrics_smoothing(m->smoothing) > 0)
         cs_fields_add(&fields, CS_STYLE_TEXT, 3, "smoothed %g", cs_metrics_smoothing(m->smoothing));
     if (m->has_cursor) {
-        cs_axis_label(text, sizeof text, window->cursor, 0);
+        x_label(text, sizeof text, window->cursor, screen);
         cs_fields_add(&fields, CS_STYLE_KEY, 0, "at %s", text);
     }
     for (int i = 0; i < CS_STORE_BESIDE; i++)
@@ -133,6 +139,7 @@ static void draw_choices(const struct cs_store *store, const struct cs_screen *s
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     struct cs_metrics_window window;
+    struct cs_metrics_panel panel[CS_METRICS_PANELS];
     struct cs_area below = cs_area_part(area, 1, 1, area.w - 2, area.h - 1);
     if (screen->metrics.part == CS_METRICS_JOBS) {
         cs_metrics_draw_jobs(store, screen, area);
@@ -142,7 +149,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
         cs_metrics_draw_diff(store, screen, area);
         return;
     }
-    if (store->metrics.n == 0) {
+    if (cs_metrics_panels(store, panel) == 0) {
         cs_draw(area, 1, 1, CS_STYLE_DIM,
                 store->job ? "no step has ended yet" : "no job is selected");
         return;
