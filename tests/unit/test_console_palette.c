@@ -135,6 +135,19 @@ static void words_find_what_is_meant_and_name_its_command(void **state)
     assert_string_not_equal(first_for(f, "stop").name, "!stop");
 }
 
+/* more jobs have the word than the palette has places */
+static void the_best_is_found_among_many(void **state)
+{
+    struct fixture *f = *state;
+    for (int id = 10; id < 10 + 2 * CS_PALETTE_MOST; id++)
+        add_job(f->store, id, "models", "DONE", "", 1);
+    assert_string_equal(first_for(f, "mo").name, "model");
+    assert_string_equal(first_for(f, "mous").name, "mouse on");
+    for (int id = 10; id < 10 + 2 * CS_PALETTE_MOST; id++)
+        add_job(f->store, id, "mouse", "DONE", "", 1);
+    assert_string_equal(first_for(f, "mous").name, "mouse on");
+}
+
 static void enter_does_what_is_chosen(void **state)
 {
     struct fixture *f = *state;
@@ -371,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(words_find_what_is_meant_and_name_its_command),
+        TEST(the_best_is_found_among_many),
         TEST(enter_does_what_is_chosen),
         TEST(a_command_runs_as_it_was_typed),
         TEST(the_palette_fits_every_size),

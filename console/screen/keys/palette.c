@@ -71,20 +71,21 @@ static int fit_of(const struct cs_choice *c, const char *typed)
     return worst;
 }
 
-/* By fit; those that fit alike stay in their order. */
+/* By fit; those that fit alike stay in their order. The worst gives way where there are too many. */
 static void add(struct collector *all, const struct cs_choice *choice)
 {
     const int fit = fit_of(choice, all->typed);
-    int at = all->n;
-    if (fit == FITS_NOT || all->n >= CS_PALETTE_MOST)
+    const bool is_full = all->n == CS_PALETTE_MOST;
+    if (fit == FITS_NOT || (is_full && fit >= all->fit[all->n - 1]))
         return;
+    all->n += !is_full;
+    int at = all->n - 1;
     for (; at > 0 && all->fit[at - 1] > fit; at--) {
         all->fit[at] = all->fit[at - 1];
         all->out[at] = all->out[at - 1];
     }
     all->fit[at] = fit;
     all->out[at] = *choice;
-    all->n++;
 }
 
 /* --- what there is ---------------------------------------------------------------------------- */
