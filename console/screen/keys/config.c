@@ -83,14 +83,19 @@ static enum cs_status set_color(struct cs_screen_config *config, const char *nam
 static enum cs_status set_theme(struct cs_screen_config *config, const char *name,
                                 const char *value, struct cs_err *err)
 {
+    char names[120] = "";
+    size_t used = 0;
     (void)name;
-    for (int i = 0; cs_theme_name(i); i++)
+    for (int i = 0; cs_theme_name(i); i++) {
         if (strcmp(cs_theme_name(i), value) == 0) {
             config->theme = i;
             return CS_OK;
         }
-    return cs_fail(err, CS_INVALID, "there is no theme \"%.40s\"; default, light, safe, mono, none",
-                   value);
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                     cs_theme_name(i));
+    }
+    return cs_fail(err, CS_INVALID, "there is no theme \"%.40s\"; %s", value, names);
 }
 
 static enum cs_status set_mouse(struct cs_screen_config *config, const char *name,
