@@ -10,7 +10,10 @@
 #include "lua/bind/bind.h"
 #include "lua/bind/sweep.h"
 
-enum { MAX_KEYS = 16, MAX_COMBINATIONS = 100000 };
+enum {
+    MAX_KEYS = CS_TEXTS_MAX - 1, /* a tag of its job each, beside the name of the sweep */
+    MAX_COMBINATIONS = 100000
+};
 
 static int call_sweep(lua_State *L);
 

@@ -116,11 +116,11 @@ until_true 'all jobs are removed' all
 expect "$("$C" daemon status --json | field live)" 0 'live jobs'
 
 # --- a sweep of jobs: every combination runs, the best comes first; jobs as values of Lua
-sed -e 's/^return cs.job {/return cs.sweep { over = { lr = { 1e-9, 1e-2 } }, build = function(p) return cs.job {/' \
+sed -e 's/^return cs.job {/return cs.sweep { over = { lr = { 1e-9, 1e-2 }, as = { { llm = { 1, 2 }, b = "x, y" } } }, build = function(p) return cs.job {/' \
   -e 's/cs.param { name = "lr", default = 1e-3 }/p.lr/' -e '$s/}/} end }/' job.lua >sweep.lua
 "$C" sweep sweep.lua --set steps=6 >out 2>err || fail "$(cat out err)"
-expect "$(sed -n 2p out | tr -s ' ' | cut -d' ' -f2-4)" "$(job latest id) lr=0.01 DONE" 'the best of the sweep'
-says 'best by loss: job .*, lr=0.01' out
+expect "$(sed -n 2p out | tr -s ' ' | cut -d' ' -f2-5)" "$(job latest id) as=b:x__y_llm:1_2 lr=0.01 DONE" 'the best of the sweep'
+says 'best by loss: job .*, as=.* lr=0.01' out
 says '2 jobs of sweep sweep' err
 rc=0; "$C" sweep job.lua 2>err || rc=$?
 says 'returns no sweep of jobs' err

@@ -6,11 +6,9 @@
 
 #include "core/base/buf.h"
 #include "core/base/str.h"
+#include "core/wire/tag.h"
 
-enum { MOST_TAGS = 32, TAG_BYTES = 64 };
-
-static const char letters[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-=:/@+";
+enum { MOST_TAGS = 32 };
 
 static bool has(const char *tags, const char *tag)
 {
@@ -24,11 +22,11 @@ static bool has(const char *tags, const char *tag)
 static enum cs_status check(const char *tag, struct cs_err *err)
 {
     const size_t n = strlen(tag);
-    if (n >= 1 && n <= TAG_BYTES && strspn(tag, letters) == n)
+    if (n >= 1 && n <= CS_TAG_BYTES && strspn(tag, CS_TAG_LETTERS) == n)
         return CS_OK;
     return cs_fail(err, CS_INVALID,
                    "'%.100s' is no tag: letters, digits and . _ - = : / @ +, at most %d of them",
-                   tag, TAG_BYTES);
+                   tag, CS_TAG_BYTES);
 }
 
 static bool is_in(const json_t *list, const char *tag)
@@ -48,7 +46,7 @@ static void append(struct cs_buf *out, const char *tag)
 static enum cs_status merge(const struct cs_job_row *row, const struct cs_labels *labels,
                             struct cs_buf *out, struct cs_err *err)
 {
-    char tag[TAG_BYTES + 1];
+    char tag[CS_TAG_BYTES + 1];
     for (const char *at = row->tags; *at; at += strcspn(at, ","), at += *at == ',') {
         snprintf(tag, sizeof tag, "%.*s", (int)strcspn(at, ","), at);
         if (!is_in(labels->remove, tag))

@@ -12,9 +12,10 @@
 #include "core/base/str.h"
 #include "core/base/table.h"
 #include "core/wire/job_state.h"
+#include "core/wire/tag.h"
 #include "core/wire/wire.h"
 
-enum { TAG_CAP = 65 };
+enum { TAG_CAP = CS_TAG_BYTES + 1 };
 
 struct values {
     struct cs_cmd_common common;
@@ -62,22 +63,32 @@ static void sweep_name(const struct cs_cmd *cmd, char *out, size_t cap)
             *c = '_';
 }
 
+/* Of JSON quotes and brackets go, what else no tag may have becomes _: {"llm":[1,2]} is llm:1_2. */
 static void parameter_tag(const char *name, const json_t *value, char out[TAG_CAP])
 {
     struct cs_buf text = {0};
+    size_t n = 0;
     cs_buf_addf(&text, "%s=", name);
     if (json_is_string(value)) {
         cs_buf_adds(&text, json_string_value(value));
     } else {
-        char *dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+        char *dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS |
+                                             JSON_REAL_PRECISION(9));
         cs_buf_adds(&text, dumped ? dumped : "?");
         free(dumped);
     }
-    cs_str_copy(out, TAG_CAP, cs_buf_str(&text));
-    for (char *c = out; *c; c++)
-        if (isspace((unsigned char)*c))
-            *c = '_';
+    for (const char *c = cs_buf_str(&text); *c && n < CS_TAG_BYTES; c++)
+        if (strchr(CS_TAG_LETTERS, *c))
+            out[n++] = *c;
+        else if (!strchr("\"{}[]", *c))
+            out[n++] = '_';
+    out[n] = '\0';
     cs_buf_free(&text);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 static enum cs_status submit_one(struct cs_cmd *cmd, const json_t *row, const char *name,
@@ -95,6 +106,7 @@ static enum cs_status submit_one(struct cs_cmd *cmd, const json_t *row, const ch
         tags.item[tags.n] = text[tags.n];
         tags.n++;
     }
+    qsort(tags.item + 1, (size_t)tags.n - 1, sizeof tags.item[0], by_text); /* Lua knows no order */
     const struct cs_submission what = {.document = json_object_get(row, "spec"),
                                        .ranks = (int32_t)cs_msg_int(row, "ranks", 0),
                                        .tags = &tags};
