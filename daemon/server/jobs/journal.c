@@ -16,16 +16,6 @@
 
 enum { CHUNK_BYTES = 1 << 20 };
 
-double cs_journal_bubble(const json_t *row)
-{
-    const json_t *bubble = cs_msg_arr(row, "bubble");
-    double sum = 0, v;
-    size_t n = json_array_size(bubble);
-    for (size_t i = 0; i < n; i++)
-        sum += cs_json_to_num(json_array_get(bubble, i), &v) ? v : 0;
-    return n ? sum / (double)n : (double)NAN;
-}
-
 static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err)
 {
     json_t **last = &job->last_row[cs_metric_is_eval(m)];
@@ -38,7 +28,7 @@ static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err
         .grad_norm = cs_msg_num(m, "grad_norm", (double)NAN),
         .lr = cs_msg_num(m, "lr", (double)NAN),
         .step_ms = (double)cs_msg_int(m, "step_ns", 0) / 1e6,
-        .bubble = cs_journal_bubble(m),
+        .bubble = cs_metric_get(m, "bubble"),
         .exact_match = (double)NAN,
         .tokens = cs_msg_int(m, "tokens", 0),
         .trained_tokens = cs_msg_int(m, "trained_tokens", 0),

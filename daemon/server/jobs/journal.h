@@ -8,8 +8,6 @@
 /* read what is new; updates row (step, loss, exact_match ...) and the database */
 enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
 
-double cs_journal_bubble(const json_t *step); /* mean over the ranks of a step, NaN unknown */
-
 /* the notes of the daemons before (record.h), into a database that has none of the job */
 enum cs_status cs_journal_import_notes(struct cs_job *job, struct cs_err *err) CS_NODISCARD;
 

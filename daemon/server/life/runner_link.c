@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/wire/metric.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "net/unix.h"
 #include "server/callers/caller.h"
-#include "server/jobs/journal.h"
 #include "server/life/ending.h"
 
 enum { SECOND_NS = 1000000000 };
@@ -81,7 +81,7 @@ static void on_step(struct cs_job *job, const json_t *m)
         job->row.step = cs_msg_int(m, "step", 0) + 1;
         job->row.loss = cs_msg_num(m, "loss", (double)NAN);
         job->row.step_ns = cs_msg_int(m, "step_ns", job->row.step_ns);
-        job->row.bubble = cs_journal_bubble(m);
+        job->row.bubble = cs_metric_get(m, "bubble");
     }
     forward(job, m, "event.step", CS_CLASS_GAUGE);
 }
