@@ -92,7 +92,12 @@ says '\-\-yes answers beforehand' err
 "$C" stop "$last" >/dev/null
 "$C" kill "$long" --now >/dev/null
 "$C" wait "$long" >/dev/null || true
-"$C" retry "$long" >/dev/null
+rc=0; "$C" retry --tag c "$long" 2>err || rc=$?
+says 'goes with --all' err
+rc=0; "$C" retry 987654 "$long" >out 2>err || rc=$? # one that cannot keeps no other from it
+expect $rc 2 'a job that is not there'
+says "job $long: queued" out
+says 987654 err
 wait_state "$long" RUN
 for id in "${copies[@]:0:3}" "$long"; do "$C" stop "$id" --now >/dev/null; "$C" wait "$id" >/dev/null || true; done
 gone() { "$C" rm --yes "${copies[0]}" >/dev/null 2>&1; } # its runner may still end

@@ -72,6 +72,53 @@ enum cs_status cs_job_ids_read(struct cs_cmd *cmd, int n, char *const *words,
     return status;
 }
 
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static enum cs_status order_one(struct cs_cmd *cmd, int64_t id, json_t *request, struct cs_err *err)
+{
+    json_t *own = json_deep_copy(request), *reply = NULL;
+    cs_msg_set_int(own, "job", id);
+    CS_TRY(cs_cmd_call(cmd, own, &reply, err));
+    json_decref(reply);
+    return CS_OK;
+}
+
+enum cs_status cs_job_ids_order(struct cs_cmd *cmd, const struct cs_job_ids *ids, json_t *request,
+                                const char *done, const char *result, struct cs_err *err)
+{
+    struct cs_job_ids those = {0};
+    enum cs_status first = CS_OK;
+    for (int i = 0; i < ids->n; i++) {
+        struct cs_err why;
+        const enum cs_status status = order_one(cmd, ids->id[i], request, &why);
+        if (status == CS_OK)
+            cs_job_ids_add(&those, ids->id[i]);
+        else if (first == CS_OK)
+            *err = why;
+        else
+            cs_say(stderr, "cornstarch-console: %s\n", why.text);
+        first = first == CS_OK ? status : first;
+        if (status == CS_OK && !cmd->json)
+            cs_say(stdout, "job %lld%s\n", (long long)ids->id[i], done);
+    }
+    if (first == CS_OK && cmd->json)
+        first = cs_job_ids_print(&those, result, err);
+    cs_job_ids_free(&those);
+    json_decref(request);
+    return first;
+}
+
+enum cs_status cs_job_ids_print(const struct cs_job_ids *ids, const char *result,
+                                struct cs_err *err)
+{
+    json_t *doc = cs_doc_new("cornstarch.result/1"), *jobs = json_array();
+    for (int i = 0; i < ids->n; i++)
+        json_array_append_new(jobs, json_integer(ids->id[i]));
+    cs_msg_set_str(doc, "text", result);
+    cs_msg_set(doc, "jobs", jobs);
+    return cs_cmd_print_doc(doc, err);
+}
+
 /* --- by what they are ------------------------------------------------------------------------- */
 
 static const char *const phases[] = {[CS_PHASE_WAITING] = "waiting",

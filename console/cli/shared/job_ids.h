@@ -17,6 +17,16 @@ enum cs_status cs_job_ids_read(struct cs_cmd *cmd, int n, char *const *words,
 void cs_job_ids_add(struct cs_job_ids *ids, int64_t id);
 void cs_job_ids_free(struct cs_job_ids *ids);
 
+/* Sends a request, which is taken, for each of them. Those that do not take it are told, the others go on; the first
+ * reason is the error. done: what a person is told of each that did, " is removed"; with --json they are a document,
+ * whose text is result. */
+enum cs_status cs_job_ids_order(struct cs_cmd *cmd, const struct cs_job_ids *ids, json_t *request,
+                                const char *done, const char *result,
+                                struct cs_err *err) CS_NODISCARD;
+/* cornstarch.result/1 of them */
+enum cs_status cs_job_ids_print(const struct cs_job_ids *ids, const char *result,
+                                struct cs_err *err) CS_NODISCARD;
+
 /* Which jobs a command is about: options that several have. */
 struct cs_job_filter {
     const char *states; /* "failed,lost", or phases: waiting, live, resting, ended; NULL: any */

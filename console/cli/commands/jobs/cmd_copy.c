@@ -167,6 +167,8 @@ static enum cs_status choose(struct cs_cmd *cmd, const struct retry_values *v,
     json_t *reply = NULL;
     if (v->is_all == (cmd->n > 0))
         return cs_fail(err, CS_USAGE, "give numbers of jobs, or --all");
+    if (!v->is_all && v->filter.tags.n > 0)
+        return cs_fail(err, CS_USAGE, "--tag goes with --all");
     if (!v->is_all)
         return cs_job_ids_read(cmd, cmd->n, cmd->args, out, err);
     CS_TRY(cs_cmd_find_jobs(cmd, &v->filter, CS_JOB_IDS_MAX, &reply, err));
@@ -179,40 +181,21 @@ static enum cs_status choose(struct cs_cmd *cmd, const struct retry_values *v,
     return CS_OK;
 }
 
-static enum cs_status retry_one(struct cs_cmd *cmd, int64_t id, bool from_start, struct cs_err *err)
-{
-    json_t *request = cs_msg_new("job.resume"), *reply = NULL;
-    cs_msg_set_int(request, "job", id);
-    if (from_start)
-        cs_msg_set_bool(request, "from_start", true);
-    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
-    json_decref(reply);
-    if (!cmd->json)
-        cs_say(stdout, "job %lld: %s\n", (long long)id,
-               from_start ? "queued, to begin anew"
-                          : "queued, to go on from its newest checkpoint if there is one");
-    return CS_OK;
-}
-
 static enum cs_status retry(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct retry_values *v = cmd->values;
     struct cs_job_ids ids = {0};
-    json_t *done = json_array();
-    enum cs_status status = choose(cmd, v, &ids, err);
-    for (int i = 0; i < ids.n && status == CS_OK; i++) {
-        status = retry_one(cmd, ids.id[i], v->from_start, err);
-        json_array_append_new(done, json_integer(ids.id[i]));
-    }
+    CS_TRY(choose(cmd, v, &ids, err));
+    json_t *request = cs_msg_new("job.resume");
+    if (v->from_start)
+        cs_msg_set_bool(request, "from_start", true);
+    enum cs_status status = cs_job_ids_order(
+        cmd, &ids, request,
+        v->from_start ? ": queued, to begin anew"
+                      : ": queued, to go on from its newest checkpoint if there is one",
+        "queued again", err);
     cs_job_ids_free(&ids);
-    if (status != CS_OK || !cmd->json) {
-        json_decref(done);
-        return status;
-    }
-    json_t *doc = cs_doc_new("cornstarch.result/1");
-    cs_msg_set_str(doc, "text", "queued again");
-    cs_msg_set(doc, "jobs", done);
-    return cs_cmd_print_doc(doc, err);
+    return status;
 }
 
 const struct cs_command cs_command_clone = {

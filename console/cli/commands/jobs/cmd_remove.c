@@ -11,48 +11,10 @@
 
 enum { MOST_JOBS = 10000 };
 
-static enum cs_status remove_one(struct cs_cmd *cmd, int64_t id, struct cs_err *err)
-{
-    json_t *request = cs_msg_new("job.remove"), *reply = NULL;
-    cs_msg_set_int(request, "job", id);
-    CS_TRY(cs_cmd_call(cmd, request, &reply, err));
-    json_decref(reply);
-    return CS_OK;
-}
-
-/* takes the numbers */
-static enum cs_status print_result(const char *text, json_t *jobs, struct cs_err *err)
-{
-    json_t *doc = cs_doc_new("cornstarch.result/1");
-    cs_msg_set_str(doc, "text", text);
-    cs_msg_set(doc, "jobs", jobs);
-    return cs_cmd_print_doc(doc, err);
-}
-
-/* Those that cannot go are told, the others go; the first reason is the error. */
 static enum cs_status remove_all(struct cs_cmd *cmd, const struct cs_job_ids *ids,
                                  struct cs_err *err)
 {
-    enum cs_status first = CS_OK;
-    struct cs_err why;
-    json_t *gone = json_array();
-    for (int i = 0; i < ids->n; i++) {
-        enum cs_status status = remove_one(cmd, ids->id[i], &why);
-        if (status == CS_OK)
-            json_array_append_new(gone, json_integer(ids->id[i]));
-        else if (first == CS_OK)
-            *err = why;
-        else
-            cs_say(stderr, "cornstarch-console: %s\n", why.text);
-        first = first == CS_OK ? status : first;
-        if (status == CS_OK && !cmd->json)
-            cs_say(stdout, "job %lld is removed\n", (long long)ids->id[i]);
-    }
-    if (!cmd->json || first != CS_OK) {
-        json_decref(gone);
-        return first;
-    }
-    return print_result("removed", gone, err);
+    return cs_job_ids_order(cmd, ids, cs_msg_new("job.remove"), " is removed", "removed", err);
 }
 
 /* --- rm --------------------------------------------------------------------------------------- */
@@ -142,14 +104,6 @@ static enum cs_status choose(struct cs_cmd *cmd, const struct prune_values *v,
     return CS_OK;
 }
 
-static enum cs_status tell_only(const struct cs_job_ids *ids, struct cs_err *err)
-{
-    json_t *jobs = json_array();
-    for (int i = 0; i < ids->n; i++)
-        json_array_append_new(jobs, json_integer(ids->id[i]));
-    return print_result("would be removed", jobs, err);
-}
-
 static enum cs_status ask_and_remove(struct cs_cmd *cmd, const struct cs_job_ids *ids,
                                      struct cs_err *err)
 {
@@ -172,7 +126,7 @@ static enum cs_status prune(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_job_ids ids = {0};
     enum cs_status status = choose(cmd, v, &ids, err);
     if (status == CS_OK && v->is_dry && cmd->json)
-        status = tell_only(&ids, err);
+        status = cs_job_ids_print(&ids, "would be removed", err);
     else if (status == CS_OK && !(v->is_dry && ids.n > 0))
         status = ask_and_remove(cmd, &ids, err);
     cs_job_ids_free(&ids);
