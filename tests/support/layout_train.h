@@ -1,0 +1,46 @@
+/* What a rank of a job does in tests of layouts: a few steps, an evaluation, and what came of them. */
+#ifndef CS_TESTS_SUPPORT_LAYOUT_TRAIN_H
+#define CS_TESTS_SUPPORT_LAYOUT_TRAIN_H
+
+#include "support/planned.h"
+#include "support/ranks.h"
+#include "support/step.h"
+#include "worker/train/trainer.h"
+
+enum {
+    LAYOUT_PARAMS = 256,
+    LAYOUT_STEPS = 4,
+    LAYOUT_SLOTS = 3,
+    LAYOUT_REPLICA_SLOTS = 4, /* with so many the values are kept */
+    LAYOUT_SOURCES = 3        /* of tests/support/step.c */
+};
+
+/* Of all ranks. */
+struct layout_outcome {
+    double loss[LAYOUT_STEPS], norm[LAYOUT_STEPS];
+    char hash[LAYOUT_PARAMS][33];
+    char before[LAYOUT_PARAMS][33];
+    char tied_copy[33];          /* the head's copy of the embedding, "": there is none */
+    float *value[LAYOUT_PARAMS]; /* of replica 0 at the end, where they are kept */
+    bool keeps_values;
+    int n_params;
+    int64_t messages, bytes;         /* as sent */
+    int64_t sends;                   /* as the programs say, without those of zero rows */
+    size_t saved[CS_TEST_MAX_RANKS]; /* peak activations of the last step */
+    int64_t eval_samples, eval_exact;
+    double eval_loss;
+    struct cs_source_loss source[LAYOUT_SOURCES]; /* of the evaluation */
+    double alone[LAYOUT_SOURCES]; /* the loss when only labels of the source are there; one rank */
+    int n_ranks;
+};
+
+struct layout_job {
+    struct cs_test_planned made;
+    struct cs_test_step step[LAYOUT_STEPS];
+};
+
+/* Trains, and adds what came of it to the outcome; ranks are threads, which take turns there. */
+enum cs_status layout_train(const struct layout_job *job, struct cs_trainer *t,
+                            struct layout_outcome *o, struct cs_err *err);
+
+#endif
