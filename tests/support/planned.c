@@ -11,18 +11,24 @@
 #include "core/plan/make/planner.h"
 #include "support/need.h"
 
+enum cs_status cs_test_try_plan(struct cs_test_planned *p, json_t *root,
+                                const struct cs_cluster *cluster)
+{
+    *p = (struct cs_test_planned){.arena = cs_arena_new(0), .root = root};
+    assert_non_null(root);
+    need(cs_spec_read(root, p->arena, &p->spec, &p->err), &p->err);
+    need(cs_graph_build(p->spec, true, p->arena, &p->graph, &p->err), &p->err);
+    if (cluster != NULL)
+        p->cluster = *cluster;
+    else
+        need(cs_cluster_read(p->spec->cluster, 0, &p->cluster, &p->err), &p->err);
+    return cs_plan_make(p->spec, p->graph, &p->cluster, p->arena, &p->plan, &p->err);
+}
+
 struct cs_test_planned cs_test_plan_json(json_t *root, const struct cs_cluster *cluster)
 {
-    struct cs_test_planned p = {.arena = cs_arena_new(0), .root = root};
-    struct cs_err err = {.text = ""};
-    assert_non_null(root);
-    need(cs_spec_read(root, p.arena, &p.spec, &err), &err);
-    need(cs_graph_build(p.spec, true, p.arena, &p.graph, &err), &err);
-    if (cluster != NULL)
-        p.cluster = *cluster;
-    else
-        need(cs_cluster_read(p.spec->cluster, 0, &p.cluster, &err), &err);
-    need(cs_plan_make(p.spec, p.graph, &p.cluster, p.arena, &p.plan, &err), &err);
+    struct cs_test_planned p = {.arena = NULL};
+    need(cs_test_try_plan(&p, root, cluster), &p.err);
     return p;
 }
 
