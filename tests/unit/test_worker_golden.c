@@ -1,7 +1,5 @@
 /* The worker against transformers: hidden states, logits, loss, every gradient, five AdamW
  * steps. */
-#include "worker/train/trainer.h"
-
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -18,316 +16,13 @@
 #include "core/arch/families/families.h"
 #include "store/hf/export.h"
 #include "support/device.h"
+#include "support/golden_compare.h"
+#include "support/golden_document.h"
+#include "support/golden_fixture.h"
 #include "support/need.h"
-#include "support/planned.h"
-#include "support/step.h"
 #include "support/tmpdir.h"
 
 #define LLM_PLACE "model.language_model."
-
-struct fixture {
-    struct cs_test_planned made;
-    struct cs_trainer *trainer;
-    struct cs_st_file *golden;
-    struct cs_test_step step;
-    float *patches; /* of the golden's pictures */
-    int n_pictures;
-};
-
-/* family: a model of tests/golden, or the whole path of a directory */
-static const char *model_path(const char *family, const char *file)
-{
-    static char path[4096];
-    const bool is_path = family[0] == '/';
-    snprintf(path, sizeof path, "%s%s%s%s", is_path ? "" : "tests/golden/models/", family,
-             *file ? "/" : "", file);
-    return is_path ? path : source_path(path);
-}
-
-/* fp32 values of a golden tensor; the caller frees */
-static float *values(const struct fixture *f, const char *name, int64_t *count)
-{
-    struct cs_err err = {0};
-    const struct cs_st_tensor *t = cs_st_find(f->golden, name);
-    if (t == NULL)
-        fail_msg("the golden has no %s", name);
-    float *out = malloc((size_t)(t->count + 1) * sizeof *out);
-    assert_non_null(out);
-    need(cs_st_read_f32(t, 0, t->count, out, &err), &err);
-    if (count != NULL)
-        *count = t->count;
-    return out;
-}
-
-static double scalar(const struct fixture *f, const char *name)
-{
-    float *v = values(f, name, NULL);
-    const double out = (double)v[0];
-    free(v);
-    return out;
-}
-
-/* acts of the device as fp32 on the host; the caller frees */
-static float *fetch(const void *acts, int64_t n)
-{
-    struct cs_device *d = cs_test_device();
-    struct cs_err err = {0};
-    float *out = malloc(((size_t)n + 1) * sizeof *out);
-    uint16_t *bf16 = malloc(((size_t)n + 1) * sizeof *bf16);
-    assert_non_null(out);
-    assert_non_null(bf16);
-    need(cs_device_read(d, cs_device_is_f32(d) ? (void *)out : (void *)bf16, acts,
-                        (size_t)n * d->ops->act_bytes, &err),
-         &err);
-    for (int64_t i = 0; i < n && !cs_device_is_f32(d); i++)
-        out[i] = cs_f32_from_bf16(bf16[i]);
-    free(bf16);
-    return out;
-}
-
-/* In bf16 single values are rounded: directions are compared, and gradients by the norm of what they are
- * off. What bf16 leaves open is the family's: PyTorch in bf16 on the CPU, against the same fp32 figures,
- * has logits as a whole from 0.9993 to 0.9999, their worst row from 0.9937 (qwen2) to 0.9998, gradients
- * off by 0.04 to 0.09 of their norm; where scores are not divided (gemma4) 0.9916 and 0.28, with recurrent
- * blocks (qwen3.5) 0.9962 and 0.46; a row of mixtral whose expert is chosen by less than bf16 holds takes
- * another one. */
-struct bf16_limits {
-    const char *family;
-    double all, row, gradient, steps; /* steps: losses and norms of five */
-};
-
-static const struct bf16_limits bf16_usual = {"", 0.999, 0.996, 6.3e-2, 0.1};
-
-static const struct bf16_limits bf16_limits[] = {
-    {"gemma4",  0.99, 0.98, 1.0, 0.5},
-    {"mixtral", 0.99, 0.95, 0.3, 0.5},
-    {"qwen3_5", 0.98, 0.95, 1.5, 0.5},
-};
-
-static const struct bf16_limits *limits_of(const struct cs_graph *graph)
-{
-    const char *family = cs_graph_llm(graph)->arch.family;
-    for (size_t i = 0; i < CS_ARRAY_LEN(bf16_limits); i++)
-        if (strncmp(family, bf16_limits[i].family, strlen(bf16_limits[i].family)) == 0)
-            return &bf16_limits[i];
-    return &bf16_usual;
-}
-
-static void assert_cosine(const char *what, int64_t n, const float *got, const float *want,
-                          double least)
-{
-    double both = 0, ours = 0, theirs = 0;
-    for (int64_t i = 0; i < n; i++) {
-        both += (double)got[i] * (double)want[i];
-        ours += (double)got[i] * (double)got[i];
-        theirs += (double)want[i] * (double)want[i];
-    }
-    if (!(both / sqrt(ours * theirs) > least))
-        fail_msg("%s: cosine %.6f", what, both / sqrt(ours * theirs));
-}
-
-/* losses and norms: the tolerance of fp32, or what bf16 allows after five steps of models whose
- * weights are as large as these */
-static double allowed(const struct bf16_limits *bf16, double tolerance)
-{
-    return cs_device_is_f32(cs_test_device()) ? tolerance : bf16->steps;
-}
-
-static void assert_close(const char *what, int64_t n, const void *acts, const float *want,
-                         double tolerance, double cosine)
-{
-    float *got = fetch(acts, n);
-    if (!cs_device_is_f32(cs_test_device()))
-        assert_cosine(what, n, got, want, cosine);
-    for (int64_t i = 0; i < n && cs_device_is_f32(cs_test_device()); i++) {
-        const double d = fabs((double)got[i] - (double)want[i]);
-        if (!(d <= tolerance))
-            fail_msg("%s[%lld] is %.9g, transformers has %.9g", what, (long long)i, (double)got[i],
-                     (double)want[i]);
-    }
-    free(got);
-}
-
-/* ||got * scale - want|| <= 1e-3 ||want|| + noise. The gradient of a key's bias is zero, because it
- * shifts a row of scores: there rounding noise meets rounding noise. */
-static void assert_norm_close(const char *what, int64_t n, const float *grad, double scale,
-                              const float *want, double noise, double bf16)
-{
-    double diff = 0, norm = 0;
-    struct cs_err err = {0};
-    float *got = malloc((size_t)n * sizeof *got);
-    assert_non_null(got);
-    need(cs_device_read(cs_test_device(), got, grad, (size_t)n * sizeof *got, &err), &err);
-    for (int64_t i = 0; i < n; i++) {
-        const double d = (double)got[i] * scale - (double)want[i];
-        diff += d * d;
-        norm += (double)want[i] * (double)want[i];
-    }
-    /* bf16: 0.063 is the angle whose cosine is 0.998 */
-    const bool is_f32 = cs_device_is_f32(cs_test_device());
-    if (!(sqrt(diff) <= (is_f32 ? 1e-3 : bf16) * sqrt(norm) + (is_f32 ? 1.0 : 3e3) * noise))
-        fail_msg("%s: off by %.3g of %.3g", what, sqrt(diff), sqrt(norm));
-    free(got);
-}
-
-static json_t *read_config(const char *family)
-{
-    size_t bytes;
-    char *text = tmpdir_read(model_path(family, "config.json"), &bytes);
-    assert_non_null(text);
-    json_t *config = json_loadb(text, bytes, 0, NULL);
-    assert_non_null(config);
-    free(text);
-    return config;
-}
-
-static json_t *module_of(json_t *root, const char *name)
-{
-    json_t *modules = json_object_get(json_object_get(root, "model"), "modules");
-    for (size_t i = 0; i < json_array_size(modules); i++) {
-        json_t *m = json_array_get(modules, i);
-        if (strcmp(json_string_value(json_object_get(m, "name")), name) == 0)
-            return m;
-    }
-    return NULL;
-}
-
-static void use_weights(json_t *root, const char *module, const char *family, const json_t *config)
-{
-    char dir[4096];
-    json_t *m = module_of(root, module);
-    assert_non_null(m);
-    if (realpath(model_path(family, ""), dir) == NULL)
-        fail_msg("no directory %s", model_path(family, ""));
-    json_object_set_new(m, "dir", json_string(dir));
-    json_object_set_new(m, "init", json_string("weights"));
-    if (config != NULL)
-        json_object_set_new(m, "config", json_deep_copy(config));
-}
-
-/* what the goldens' optimizer was */
-static void use_optimizer(json_t *root)
-{
-    json_object_set_new(root, "optimizer",
-                        json_pack("{s:s, s:f, s:[f, f], s:f, s:f, s:f, s:i}", "kind", "adamw", "lr",
-                                  1e-3, "betas", 0.9, 0.95, "eps", 1e-8, "weight_decay", 0.1,
-                                  "clip", 1.0, "warmup_steps", 0));
-    json_object_set_new(root, "lr", json_pack("{s:s}", "kind", "constant"));
-}
-
-static json_t *make_document(const char *family)
-{
-    json_t *config = read_config(family);
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const bool is_llava = strcmp(type, "llava") == 0, is_llm = strncmp(family, "siglip", 6) != 0;
-    const struct cs_test_spec options = {
-        .n_encoders = is_llava || !is_llm ? 1 : -1,
-        .has_feature_layer = is_llava,
-        .feature_layer = -2,
-        .is_tied = true,
-        .seq_tokens = 256,
-    };
-    json_t *root = cs_test_spec_json(&options);
-    use_optimizer(root);
-    if (is_llava) {
-        use_weights(root, "vision.encoder", family, json_object_get(config, "vision_config"));
-        use_weights(root, "vision.projector", family, NULL);
-        use_weights(root, "llm", family, json_object_get(config, "text_config"));
-    } else {
-        use_weights(root, is_llm ? "llm" : "vision.encoder", family, config);
-    }
-    json_decref(config);
-    return root;
-}
-
-/* (items, channels, height, width) pictures to rows of patches */
-static void make_patches(struct fixture *f)
-{
-    enum { C = 3, S = 28, P = 7, SIDE = S / P };
-
-    int64_t count;
-    float *x = values(f, "in.x", &count);
-    f->n_pictures = (int)(count / (C * S * S));
-    f->patches = malloc((size_t)count * sizeof *f->patches);
-    assert_non_null(f->patches);
-    float *to = f->patches;
-    for (int i = 0; i < f->n_pictures; i++)
-        for (int patch = 0; patch < SIDE * SIDE; patch++)
-            for (int c = 0; c < C; c++)
-                for (int r = 0; r < P; r++) {
-                    const int row = patch / SIDE * P + r, column = patch % SIDE * P;
-                    memcpy(to, x + ((i * C + c) * S + row) * S + column, P * sizeof *to);
-                    to += P;
-                }
-    free(x);
-}
-
-static void open_fixture(struct fixture *f, const char *family)
-{
-    struct cs_err err = {0};
-    memset(f, 0, sizeof *f);
-    need(cs_st_open(model_path(family, "golden.safetensors"), &f->golden, &err), &err);
-    f->made = cs_test_plan_json(make_document(family), NULL);
-    cs_test_put_on_one_rank(f->made.plan);
-    const struct cs_trainer_config config = {.spec = f->made.spec,
-                                             .graph = f->made.graph,
-                                             .plan = f->made.plan,
-                                             .device = cs_test_device()};
-    need(cs_trainer_new(&config, &f->trainer, &err), &err);
-    need(cs_params_load(f->trainer->params, f->made.spec->seed, &err), &err);
-    if (cs_st_find(f->golden, "in.x") != NULL)
-        make_patches(f);
-}
-
-static void close_fixture(struct fixture *f)
-{
-    cs_test_step_free(&f->step);
-    cs_trainer_free(f->trainer);
-    cs_st_close(f->golden);
-    cs_test_planned_free(&f->made);
-    free(f->patches);
-}
-
-/* The golden's batch: its documents packed in one slot, or each in a slot of its own. */
-static void make_slots(struct fixture *f, bool is_packed)
-{
-    const struct cs_st_tensor *ids = cs_st_find(f->golden, "in.ids"),
-                              *labels = cs_st_find(f->golden, "in.labels");
-    const int n = (int)ids->dim[1];
-    int64_t id[128], label[128];
-    int32_t id32[128], label32[128];
-    int8_t encoder[128];
-    assert_in_range(n, 1, 128);
-    cs_test_step_new(&f->step, &f->made.plan->budget, is_packed ? 1 : (int)ids->dim[0], 0);
-    for (int64_t b = 0; b < ids->dim[0]; b++) {
-        memcpy(id, (const char *)ids->data + (size_t)b * (size_t)n * sizeof *id,
-               (size_t)n * sizeof *id);
-        memcpy(label, (const char *)labels->data + (size_t)b * (size_t)n * sizeof *label,
-               (size_t)n * sizeof *label);
-        for (int i = 0; i < n; i++) {
-            id32[i] = (int32_t)id[i];
-            label32[i] = i + 1 < n && label[i + 1] >= 0 ? (int32_t)label[i + 1] : -1;
-            encoder[i] = f->patches != NULL && id[i] == 198 ? 0 : -1;
-        }
-        cs_test_step_add(&f->step, is_packed ? 0 : (int)b, n, id32, label32, encoder);
-    }
-    int64_t tokens = 0;
-    memcpy(&tokens, cs_st_find(f->golden, "out.tokens")->data, sizeof tokens);
-    assert_int_equal(f->step.manifest.trained_tokens, tokens);
-}
-
-static void make_step(struct fixture *f)
-{
-    make_slots(f, true);
-}
-
-static void run_step(struct fixture *f, int64_t number, struct cs_step_result *result)
-{
-    struct cs_err err = {0};
-    const float *const patches[CS_TEST_SLOTS][CS_MAX_ENCODERS] = {{f->patches}};
-    f->step.manifest.step = number;
-    need(cs_trainer_step(f->trainer, &f->step.manifest, f->step.slot, patches, result, &err), &err);
-}
 
 /* "grad.model.vision_tower.X" and the like, to the parameter's own name */
 static bool is_grad_of(const char *golden, const struct cs_graph *graph,
@@ -368,11 +63,11 @@ static bool is_part_of(const char *name, const struct cs_param *param)
 }
 
 /* Every gradient of the golden, and none of ours without one. Returns how many. */
-static int check_gradients(const struct fixture *f, enum cs_module_kind only, bool is_all,
+static int check_gradients(const struct golden_fixture *f, enum cs_module_kind only, bool is_all,
                            double scale)
 {
     int n = 0;
-    const double noise = 1e-6 * scalar(f, "step.norm");
+    const double noise = 1e-6 * golden_scalar(f, "step.norm");
     for (int i = 0; i < f->made.graph->n_params; i++) {
         const struct cs_param *param = &f->made.graph->params[i];
         const enum cs_module_kind kind = f->made.graph->modules[param->module].kind;
@@ -386,12 +81,12 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
                 (strncmp(name, "grad.", 5) != 0 || !is_grad_of(name + 5, f->made.graph, param)))
                 continue;
             int64_t count;
-            float *want = values(f, name, &count);
+            float *want = golden_values(f, name, &count);
             const int64_t at = is_part ? param->whole_at : 0;
             assert_true(is_part ? at + param->count <= count : param->count == count);
-            assert_norm_close(param->name, param->count,
-                              cs_params_find(f->trainer->params, i)->grad, scale, want + at, noise,
-                              limits_of(f->made.graph)->gradient);
+            golden_assert_norm_close(param->name, param->count,
+                                     cs_params_find(f->trainer->params, i)->grad, scale, want + at,
+                                     noise, golden_limits_of(f->made.graph)->gradient);
             free(want);
             is_found = true;
             n += at == 0; /* one of the golden's */
@@ -402,7 +97,7 @@ static int check_gradients(const struct fixture *f, enum cs_module_kind only, bo
     return n;
 }
 
-static int count_gradients(const struct fixture *f)
+static int count_gradients(const struct golden_fixture *f)
 {
     int n = 0;
     for (int t = 0; t < cs_st_count(f->golden); t++)
@@ -415,7 +110,7 @@ static int count_gradients(const struct fixture *f)
  * and its losses in fp64 leave those in fp32 by 1e-3 to 6e-3 after four steps. One step is compared as
  * of any model; then losses may leave, and norms say nothing. On a GPU, whose sums have another order,
  * one recurrent block is enough. */
-static bool is_restless(const struct fixture *f)
+static bool is_restless(const struct golden_fixture *f)
 {
     const struct cs_arch *arch = &cs_graph_llm(f->made.graph)->arch;
     int n = 0;
@@ -424,25 +119,27 @@ static bool is_restless(const struct fixture *f)
     return n > (cs_test_device()->mem == NULL ? 2 : 0);
 }
 
-static void check_five_steps(struct fixture *f)
+static void check_five_steps(struct golden_fixture *f)
 {
-    float *loss = values(f, "step.loss", NULL), *norm = values(f, "step.norm", NULL);
-    const struct bf16_limits *bf16 = limits_of(f->made.graph);
+    float *loss = golden_values(f, "step.loss", NULL), *norm = golden_values(f, "step.norm", NULL);
+    const struct golden_limits *bf16 = golden_limits_of(f->made.graph);
     for (int i = 0; i < 5; i++) {
         struct cs_step_result r;
-        run_step(f, i, &r);
+        golden_run(f, i, &r);
         const double mean = r.loss_sum / (double)r.trained_tokens;
         if (i == 0) {
-            const double want = scalar(f, "out.loss");
-            if (!(fabs(mean - want) <= allowed(bf16, 1e-5) * fabs(want)))
+            const double want = golden_scalar(f, "out.loss");
+            if (!(fabs(mean - want) <= golden_allowed(bf16, 1e-5) * fabs(want)))
                 fail_msg("loss %.9g, transformers has %.9g", mean, want);
             assert_int_equal(
                 check_gradients(f, CS_MODULE_LLM, true, 1.0 / (double)r.trained_tokens),
                 count_gradients(f));
         }
-        if (!(fabs(mean - (double)loss[i]) <= allowed(bf16, i > 0 && is_restless(f) ? 2e-2 : 1e-4)))
+        if (!(fabs(mean - (double)loss[i]) <=
+              golden_allowed(bf16, i > 0 && is_restless(f) ? 2e-2 : 1e-4)))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", i, mean, (double)loss[i]);
-        if (!(fabs(r.grad_norm - (double)norm[i]) <= allowed(bf16, 1e-3) * (double)norm[i]) &&
+        if (!(fabs(r.grad_norm - (double)norm[i]) <=
+              golden_allowed(bf16, 1e-3) * (double)norm[i]) &&
             !(i > 0 && is_restless(f)))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", i, r.grad_norm,
                      (double)norm[i]);
@@ -452,16 +149,16 @@ static void check_five_steps(struct fixture *f)
 }
 
 /* Final norm and output weights on the rows that the head picked, in fp64. */
-static void check_logits(const struct fixture *f, const struct cs_stage_model *stage,
+static void check_logits(const struct golden_fixture *f, const struct cs_stage_model *stage,
                          const struct cs_input *in, const void *rows)
 {
     const struct cs_layer_model *head = &stage->layer[stage->stage->n_layers - 1];
     const int width = head->arch->width, vocab = head->arch->vocab;
     const double offset = (double)head->arch->norm_offset, cap = (double)head->arch->logit_softcap;
-    float *w = fetch(cs_weight(head, CS_PARAM_HEAD_W)->w, (int64_t)vocab * width);
-    float *g = fetch(cs_weight(head, CS_PARAM_NORM_W)->w, width);
-    float *picked = fetch(rows, (int64_t)in->n_labels * width);
-    float *logits = values(f, "out.logits", NULL),
+    float *w = golden_fetch(cs_weight(head, CS_PARAM_HEAD_W)->w, (int64_t)vocab * width);
+    float *g = golden_fetch(cs_weight(head, CS_PARAM_NORM_W)->w, width);
+    float *picked = golden_fetch(rows, (int64_t)in->n_labels * width);
+    float *logits = golden_values(f, "out.logits", NULL),
           *all = malloc((size_t)in->n_labels * (size_t)vocab * 2 * sizeof *all);
     const bool is_f32 = cs_device_is_f32(cs_test_device());
     assert_non_null(all);
@@ -484,11 +181,12 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
                 fail_msg("logit (%d, %d) is %.9g, transformers has %.9g", r, v, z, (double)want[v]);
         }
         if (!is_f32)
-            assert_cosine("logits of a row", vocab, got, want, limits_of(f->made.graph)->row);
+            golden_assert_cosine("logits of a row", vocab, got, want,
+                                 golden_limits_of(f->made.graph)->row);
     }
     if (!is_f32)
-        assert_cosine("logits", (int64_t)in->n_labels * vocab, all, wanted,
-                      limits_of(f->made.graph)->all);
+        golden_assert_cosine("logits", (int64_t)in->n_labels * vocab, all, wanted,
+                             golden_limits_of(f->made.graph)->all);
     free(all);
     free(logits);
     free(w);
@@ -498,10 +196,10 @@ static void check_logits(const struct fixture *f, const struct cs_stage_model *s
 
 static void llm_forward_equals(const char *family)
 {
-    struct fixture f;
+    struct golden_fixture f;
     struct cs_err err = {0};
-    open_fixture(&f, family);
-    make_step(&f);
+    golden_open(&f, family);
+    golden_slots(&f, true);
     const struct cs_stage_model *stage = cs_exec_stage(f.trainer->exec, 0);
     struct cs_input *in = &f.trainer->inputs[0];
     struct cs_scratch scratch = {.device = cs_test_device()};
@@ -525,25 +223,26 @@ static void llm_forward_equals(const char *family)
         char name[32];
         int64_t count;
         snprintf(name, sizeof name, "out.hidden.%d", i - 1);
-        float *want = values(&f, name, &count);
+        float *want = golden_values(&f, name, &count);
         assert_int_equal(count, (int64_t)in->n_tokens * stage->layer[i].in_width);
-        assert_close(name, count, saved.kept[i].x, want, 1e-4, limits_of(f.made.graph)->all);
+        golden_assert_close(name, count, saved.kept[i].x, want, 1e-4,
+                            golden_limits_of(f.made.graph)->all);
         free(want);
     }
     check_logits(&f, stage, in, saved.kept[stage->stage->n_layers - 1].x);
     cs_scratch_free(&scratch);
     cs_scratch_free(&saved.memory);
     free(saved.kept);
-    close_fixture(&f);
+    golden_close(&f);
 }
 
 static void family_trains_as_transformers(const char *family)
 {
-    struct fixture f;
-    open_fixture(&f, family);
-    make_step(&f);
+    struct golden_fixture f;
+    golden_open(&f, family);
+    golden_slots(&f, true);
     check_five_steps(&f);
-    close_fixture(&f);
+    golden_close(&f);
 }
 
 #define LLM_TESTS(ID, FAMILY)                                                                      \
@@ -572,19 +271,19 @@ LLM_TESTS(qwen3_5, "qwen3.5")
 /* Gradients of a step of the golden's batch, one behind the other; the caller frees. */
 static float *gradients(const char *family, bool is_packed, int64_t *n, double *loss)
 {
-    struct fixture f;
+    struct golden_fixture f;
     struct cs_step_result r;
     struct cs_err err = {0};
-    open_fixture(&f, family);
-    make_slots(&f, is_packed);
-    run_step(&f, 0, &r);
+    golden_open(&f, family);
+    golden_slots(&f, is_packed);
+    golden_run(&f, 0, &r);
     const struct cs_params *p = f.trainer->params;
     *n = (int64_t)(p->grad_bytes / sizeof(float));
     *loss = r.loss_sum;
     float *out = malloc(p->grad_bytes + 1);
     assert_non_null(out);
     need(cs_device_read(cs_test_device(), out, p->grads, p->grad_bytes, &err), &err);
-    close_fixture(&f);
+    golden_close(&f);
     return out;
 }
 
@@ -604,8 +303,8 @@ static void packed_documents_equal_each_alone(void **state)
                 ((double)packed[k] - (double)alone[k]) * ((double)packed[k] - (double)alone[k]);
             size += (double)alone[k] * (double)alone[k];
         }
-        if (!(fabs(loss - loss_alone) <= allowed(&bf16_usual, 1e-6) * loss_alone) ||
-            !(sqrt(apart) <= allowed(&bf16_usual, 1e-5) * sqrt(size)))
+        if (!(fabs(loss - loss_alone) <= golden_allowed(&golden_usual, 1e-6) * loss_alone) ||
+            !(sqrt(apart) <= golden_allowed(&golden_usual, 1e-5) * sqrt(size)))
             fail_msg("%s: loss %.9g and %.9g, gradients %.3g of %.3g apart", families[i], loss,
                      loss_alone, sqrt(apart), sqrt(size));
         free(packed);
@@ -630,19 +329,19 @@ static void written_directories_hold_what_transformers_wrote(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
         char dir[512], path[600];
-        struct fixture f;
+        struct golden_fixture f;
         struct cs_err err = {0};
         struct cs_export_report report;
         struct cs_st_file *ours, *theirs;
         char *tmp = tmpdir_new();
         snprintf(dir, sizeof dir, "%.400s/out", tmp);
         snprintf(path, sizeof path, "%s/llm/model.safetensors", dir);
-        open_fixture(&f, families[i]);
+        golden_open(&f, families[i]);
         need(cs_export_model(f.made.spec, f.made.graph, give_value, f.trainer->params, "float32",
                              dir, &report, &err),
              &err);
         need(cs_st_open(path, &ours, &err), &err);
-        need(cs_st_open(model_path(families[i], "model.safetensors"), &theirs, &err), &err);
+        need(cs_st_open(golden_path(families[i], "model.safetensors"), &theirs, &err), &err);
         assert_int_equal(cs_st_count(ours), cs_st_count(theirs));
         for (int t = 0; t < cs_st_count(theirs); t++) {
             const struct cs_st_tensor *a = cs_st_at(ours, t), *b = cs_st_at(theirs, t);
@@ -654,7 +353,7 @@ static void written_directories_hold_what_transformers_wrote(void **state)
         }
         cs_st_close(ours);
         cs_st_close(theirs);
-        close_fixture(&f);
+        golden_close(&f);
         tmpdir_free(tmp);
     }
 }
@@ -662,7 +361,7 @@ static void written_directories_hold_what_transformers_wrote(void **state)
 /* Goldens that are not part of the project, where they are there: every language model of a folder. */
 static bool is_language_model(const char *dir)
 {
-    json_t *config = read_config(dir);
+    json_t *config = golden_config(dir);
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_arch arch;
     struct cs_err err = {0};
@@ -717,7 +416,7 @@ static void language_models_of_the_shared_goldens_equal(void **state)
     char **names = list(folder, &n);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%.3000s/%.256s", folder, names[i]);
-        if (access(model_path(path, "golden.safetensors"), R_OK) == 0 && is_language_model(path)) {
+        if (access(golden_path(path, "golden.safetensors"), R_OK) == 0 && is_language_model(path)) {
             print_message("%s\n", names[i]);
             llm_forward_equals(path);
             family_trains_as_transformers(path);
@@ -737,7 +436,7 @@ static void llava_gradients_and_five_steps_equal(void **state)
 
 /* The encoder alone: its layers as one stage, the probe as gradient of its output. */
 struct encoder_run {
-    struct fixture f;
+    struct golden_fixture f;
     struct cs_stage alone;
     struct cs_stage_model *stage;
     struct cs_scratch scratch;
@@ -770,7 +469,7 @@ static void open_encoder(struct encoder_run *e)
 {
     struct cs_err err = {0};
     memset(e, 0, sizeof *e);
-    open_fixture(&e->f, "siglip");
+    golden_open(&e->f, "siglip");
     const struct cs_module *encoder = &e->f.made.graph->modules[0];
     struct cs_plan plan = *e->f.made.plan;
     e->alone = e->f.made.plan->stages[0];
@@ -790,7 +489,7 @@ static void open_encoder(struct encoder_run *e)
     in->patches[0] = e->f.patches;
     need(cs_input_make_room(in, &err), &err);
     cs_input_place(in);
-    e->probe = values(&e->f, "in.probe", &e->count);
+    e->probe = golden_values(&e->f, "in.probe", &e->count);
     e->scratch.device = e->saved.memory.device = cs_test_device();
     e->y = new_acts(e->count, NULL);
     e->d_y = new_acts(e->count, e->probe);
@@ -805,7 +504,7 @@ static void close_encoder(struct encoder_run *e)
     free(e->probe);
     cs_device_free(cs_test_device(), e->y, 0);
     cs_device_free(cs_test_device(), e->d_y, 0);
-    close_fixture(&e->f);
+    golden_close(&e->f);
 }
 
 /* forward and backward; returns the probe's loss */
@@ -823,7 +522,7 @@ static double run_encoder(struct encoder_run *e)
     cs_scratch_reset(&e->saved.memory);
     cs_stage_fwd(e->stage, &run, NULL, &ends, e->y, &e->saved);
     cs_stage_bwd(e->stage, &run, e->d_y, NULL, &ends, &e->saved);
-    float *y = fetch(e->y, e->count);
+    float *y = golden_fetch(e->y, e->count);
     for (int64_t i = 0; i < e->count; i++)
         sum += (double)y[i] * (double)e->probe[i];
     free(y);
@@ -836,14 +535,14 @@ static void siglip_hidden_states_and_gradients_equal(void **state)
     (void)state;
     open_encoder(&e);
     run_encoder(&e);
-    float *last = values(&e.f, "out.last", NULL);
-    assert_close("last", e.count, e.y, last, 1e-4, bf16_usual.all);
+    float *last = golden_values(&e.f, "out.last", NULL);
+    golden_assert_close("last", e.count, e.y, last, 1e-4, golden_usual.all);
     free(last);
     for (int i = 1; i < e.stage->stage->n_layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "out.hidden.%d", i - 1);
-        float *want = values(&e.f, name, NULL);
-        assert_close(name, e.count, e.saved.kept[i].x, want, 1e-4, bf16_usual.all);
+        float *want = golden_values(&e.f, name, NULL);
+        golden_assert_close(name, e.count, e.saved.kept[i].x, want, 1e-4, golden_usual.all);
         free(want);
     }
     assert_int_equal(check_gradients(&e.f, CS_MODULE_ENCODER, false, 1.0), count_gradients(&e.f));
@@ -857,15 +556,16 @@ static void siglip_five_steps_equal(void **state)
     (void)state;
     open_encoder(&e);
     struct cs_optim *optim = e.f.trainer->optim;
-    float *loss = values(&e.f, "step.loss", NULL), *norm = values(&e.f, "step.norm", NULL);
+    float *loss = golden_values(&e.f, "step.loss", NULL),
+          *norm = golden_values(&e.f, "step.norm", NULL);
     for (int step = 0; step < 5; step++) {
         const double got = run_encoder(&e), want = (double)loss[step];
         /* a sum of 1536 products, not a mean: relative to its size */
-        if (!(fabs(got - want) <= allowed(&bf16_usual, 1e-4) * (1.0 + fabs(want))))
+        if (!(fabs(got - want) <= golden_allowed(&golden_usual, 1e-4) * (1.0 + fabs(want))))
             fail_msg("loss of step %d is %.9g, transformers has %.9g", step, got, want);
         need(cs_optim_norm(optim, NULL, 1, 0, &err), &err);
         if (!(fabs(optim->grad_norm - (double)norm[step]) <=
-              allowed(&bf16_usual, 1e-3) * (double)norm[step]))
+              golden_allowed(&golden_usual, 1e-3) * (double)norm[step]))
             fail_msg("norm of step %d is %.9g, transformers has %.9g", step, optim->grad_norm,
                      (double)norm[step]);
         cs_optim_update(optim, step);
