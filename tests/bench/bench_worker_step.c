@@ -1,10 +1,11 @@
-/* One training step of SigLIP-so400m + MLP + Llama-3.2-1B shapes with random weights, on one rank
- * or as a pipeline of several processes: the peer of vlm_step.py and pipeline.py.
+/* One training step of SigLIP-so400m + MLP + Llama shapes with random weights, on one rank or as
+ * several processes: the peer of vlm_step.py, pipeline.py, ddp.py and fsdp.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
  *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
- *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [model=DIR] [picture=768]
+ *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [size=1b] [model=DIR]
+ *                     [picture=768]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen
@@ -12,6 +13,7 @@
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
  *
+ * size: of the LLM, Llama-3.2-1B or (8b) Llama-3.1-8B, which wants class=h200-141g.
  * model: a directory with the config.json of a composite (tests/bench/models), whose shapes are run
  * instead; picture: pixels of a side of its pictures. The peer is model_peer.py; MFU is not counted.
  *
@@ -52,10 +54,12 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
 {
     const double rows = (double)CS_VLM_IMAGE_ROWS * o->images, seq = o->seq;
     const double pv = 27.0 * (4 * 1152.0 * 1152 + 2 * 1152.0 * 4304);
-    const double pp = 1152.0 * 2048 + 2048.0 * 2048, ph = 2048.0 * 128256;
-    const double pl = 16.0 * (2048.0 * 5120 + 3 * 2048.0 * 8192);
+    const struct cs_vlm_llm *m = o->shape;
+    const double h = m->hidden, pp = 1152.0 * h + h * h, ph = h * 128256;
+    const double heads = 2.0 * (m->heads + m->kv_heads) * m->head_dim;
+    const double pl = m->layers * (h * heads + 3 * h * m->ffn);
     const double av = 27.0 * 4 * CS_VLM_IMAGE_ROWS * CS_VLM_IMAGE_ROWS * 1152.0 * o->images;
-    const double al = 16.0 * 4 * (seq * seq / 2) * 2048;
+    const double al = m->layers * 4.0 * (seq * seq / 2) * m->heads * m->head_dim;
     if (o->model[0] != '\0')
         return NAN;
     const bool needs_llm = !(s->is_encoder_frozen && s->is_projector_frozen);
@@ -242,9 +246,11 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 }
 
 static const char usage[] =
-    "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama-3.2-1B\n"
+    "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
     "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
+    "  size=1b                                             8b: shapes of Llama-3.1-8B "
+    "(class=h200-141g)\n"
     "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3\n"
     "  model=DIR picture=768                               shapes of a config.json, side of "
     "pictures\n"
@@ -272,9 +278,9 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s%s%s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n", o.model,
-           o.model[0] != '\0' ? " " : "", o.device, o.precision, o.state, o.vision, o.llm, o.dp,
-           o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank", o.schedule);
+    printf("%s %s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n",
+           o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
+           o.dp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank", o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

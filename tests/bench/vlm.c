@@ -24,6 +24,9 @@ const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS] = {
     {"llm frozen",     false, false, true },
 };
 
+const struct cs_vlm_llm cs_vlm_llm_1b = {"1b", 2048, 8192, 16, 32, 8, 64, true};
+const struct cs_vlm_llm cs_vlm_llm_8b = {"8b", 4096, 14336, 32, 32, 8, 128, false};
+
 static void refuse(const char *what, const char *which)
 {
     fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, what, which);
@@ -54,6 +57,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"recompute", NULL,        o->recompute, sizeof o->recompute},
         {"stages",    NULL,        o->stages,    sizeof o->stages   },
         {"state",     NULL,        o->state,     sizeof o->state    },
+        {"size",      NULL,        o->size,      sizeof o->size     },
         {"profile",   NULL,        o->profile,   sizeof o->profile  },
         {"save",      NULL,        o->save,      sizeof o->save     },
         {"model",     NULL,        o->model,     sizeof o->model    },
@@ -115,6 +119,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .recompute = "none",
                                  .stages = "frozen-aware",
                                  .state = "fp32",
+                                 .size = "1b",
                                  .llm = 1,
                                  .dp = 1,
                                  .slots = 1,
@@ -129,6 +134,9 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         read_option(o, argv[i]);
     read_picture(o);
+    o->shape = strcmp(o->size, cs_vlm_llm_8b.name) == 0 ? &cs_vlm_llm_8b : &cs_vlm_llm_1b;
+    if (strcmp(o->size, o->shape->name) != 0)
+        refuse("size is 1b or 8b, not ", o->size);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
         (o->vision == 0 && o->llm > 1) || o->dp < 1 ||
@@ -148,15 +156,16 @@ json_t *cs_vlm_vision_config(int scale, int layers, int image)
                      "patch_size", 14, "hidden_act", "gelu_pytorch_tanh", "layer_norm_eps", 1e-6);
 }
 
-json_t *cs_vlm_llm_config(int scale, int layers, int vocab)
+json_t *cs_vlm_llm_config(const struct cs_vlm_llm *shape, int scale, int layers, int vocab)
 {
     return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
-                     "model_type", "llama", "hidden_size", 2048 / scale, "intermediate_size",
-                     8192 / scale, "num_hidden_layers", layers, "num_attention_heads", 32 / scale,
-                     "num_key_value_heads", 8 / scale, "head_dim", 64, "vocab_size", vocab,
+                     "model_type", "llama", "hidden_size", shape->hidden / scale,
+                     "intermediate_size", shape->ffn / scale, "num_hidden_layers", layers,
+                     "num_attention_heads", shape->heads / scale, "num_key_value_heads",
+                     shape->kv_heads / scale, "head_dim", shape->head_dim, "vocab_size", vocab,
                      "max_position_embeddings", 131072, "hidden_act", "silu", "rms_norm_eps", 1e-5,
-                     "tie_word_embeddings", 1, "rope_parameters", "rope_type", "default",
-                     "rope_theta", 500000.0);
+                     "tie_word_embeddings", shape->is_tied, "rope_parameters", "rope_type",
+                     "default", "rope_theta", 500000.0);
 }
 
 /* The modules of a directory with nothing but a config.json; items are pictures of one size. */
@@ -182,13 +191,14 @@ static json_t *modules(const struct cs_vlm_options *o)
     const int scale = o->scale;
     if (o->model[0] != '\0')
         return modules_of(o);
-    return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
-                     "{s:s, s:s, s:s, s:s, s:o}]",
-                     "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random",
-                     "token", "<image>", "config", cs_vlm_vision_config(scale, 27 / scale, 384),
-                     "name", "vision.projector", "kind", "projector", "family", "mlp", "layers", 2,
-                     "name", "llm", "kind", "llm", "dir", "", "init", "random", "config",
-                     cs_vlm_llm_config(scale, 16 / scale, 128256 / scale / scale));
+    return json_pack(
+        "[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
+        "{s:s, s:s, s:s, s:s, s:o}]",
+        "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random", "token",
+        "<image>", "config", cs_vlm_vision_config(scale, 27 / scale, 384), "name",
+        "vision.projector", "kind", "projector", "family", "mlp", "layers", 2, "name", "llm",
+        "kind", "llm", "dir", "", "init", "random", "config",
+        cs_vlm_llm_config(o->shape, scale, o->shape->layers / scale, 128256 / scale / scale));
 }
 
 json_t *cs_vlm_rules(const struct cs_vlm_setting *s)

@@ -1,4 +1,4 @@
-/* SigLIP-so400m + MLP + Llama-3.2-1B shapes with random weights, or those that a config.json names, as
+/* SigLIP-so400m + MLP + Llama shapes (1B or 8B) with random weights, or those that a config.json names, as
  * benchmarks run them: options of the command line, the job's document and plan, slots like training
  * data, one process a rank. What fails ends the program with a message. */
 #ifndef CS_TESTS_BENCH_VLM_H
@@ -17,10 +17,21 @@ struct cs_vlm_setting {
 
 extern const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS];
 
+/* Shapes of Llama-3.2-1B and Llama-3.1-8B. */
+struct cs_vlm_llm {
+    const char *name;
+    int hidden, ffn, layers, heads, kv_heads, head_dim;
+    bool is_tied;
+};
+
+extern const struct cs_vlm_llm cs_vlm_llm_1b, cs_vlm_llm_8b;
+
 /* NAME=VALUE on the command line; a program documents those that it uses. */
 struct cs_vlm_options {
     char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12], stages[16];
-    char state[8]; /* optimizer.state */
+    char state[8];                  /* optimizer.state */
+    char size[8];                   /* of the LLM: "1b" or "8b" */
+    const struct cs_vlm_llm *shape; /* from it */
     char profile[256], save[256];
     char model[256];      /* directory of a composite's config.json; "": SigLIP and Llama */
     int picture;          /* pixels of a side of its pictures */
@@ -44,7 +55,7 @@ void cs_vlm_must(enum cs_status status, const struct cs_err *err);
 /* New values for documents of their own. config.json of the two models, widths divided by scale;
  * image: pixels of a side. The rules of a setting. */
 json_t *cs_vlm_vision_config(int scale, int layers, int image);
-json_t *cs_vlm_llm_config(int scale, int layers, int vocab);
+json_t *cs_vlm_llm_config(const struct cs_vlm_llm *shape, int scale, int layers, int vocab);
 json_t *cs_vlm_rules(const struct cs_vlm_setting *s);
 
 /* A new document; profile (may be NULL) is what its layers cost. */

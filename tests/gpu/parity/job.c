@@ -53,10 +53,11 @@ static json_t *modules(const struct parity_shape *s)
             json_object_set_new(m, "family", json_string("mlp"));
             json_object_set_new(m, "layers", json_integer(2));
         } else {
-            json_object_set_new(m, "config",
-                                s->dir != NULL ? read_config(dir)
-                                : i == 0       ? cs_vlm_vision_config(1, s->vision_layers, s->image)
-                                               : cs_vlm_llm_config(1, s->llm_layers, s->vocab));
+            json_object_set_new(
+                m, "config",
+                s->dir != NULL ? read_config(dir)
+                : i == 0       ? cs_vlm_vision_config(1, s->vision_layers, s->image)
+                               : cs_vlm_llm_config(&cs_vlm_llm_1b, 1, s->llm_layers, s->vocab));
         }
         if (i == 0)
             json_object_set_new(m, "token", json_string("<image>"));
