@@ -2,13 +2,13 @@
  * several processes: the peer of vlm_step.py, pipeline.py, ddp.py and fsdp.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
- *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1]
+ *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
  *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [size=1b] [model=DIR]
  *                     [picture=768]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
- * step, are dealt out to them. state: of the optimizer, fp32 or bf16. Prints for every frozen
+ * step, are dealt out to them. cp: ranks that share the LLM's rows of a slot. state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
@@ -248,7 +248,7 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 static const char usage[] =
     "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
-    "  vision=0 llm=1 dp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
+    "  vision=0 llm=1 dp=1 cp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
     "  size=1b                                             8b: shapes of Llama-3.1-8B "
     "(class=h200-141g)\n"
     "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3\n"
@@ -278,9 +278,10 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s %s state %s vision=%d llm=%d dp=%d slots=%d seq=%d images=%d %s %s\n",
+    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d slots=%d seq=%d images=%d %s %s\n",
            o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
-           o.dp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank", o.schedule);
+           o.dp, o.cp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank",
+           o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

@@ -65,6 +65,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"vision",    &o->vision,  NULL,         0                  },
         {"llm",       &o->llm,     NULL,         0                  },
         {"dp",        &o->dp,      NULL,         0                  },
+        {"cp",        &o->cp,      NULL,         0                  },
         {"slots",     &o->slots,   NULL,         0                  },
         {"seq",       &o->seq,     NULL,         0                  },
         {"images",    &o->images,  NULL,         0                  },
@@ -122,6 +123,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .size = "1b",
                                  .llm = 1,
                                  .dp = 1,
+                                 .cp = 1,
                                  .slots = 1,
                                  .seq = 4096,
                                  .images = 4,
@@ -139,8 +141,8 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
         refuse("size is 1b or 8b, not ", o->size);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
-        (o->vision == 0 && o->llm > 1) || o->dp < 1 ||
-        (o->vision + o->llm) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 || o->images < 1 ||
+        (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 ||
+        (o->vision + o->llm) * o->dp * o->cp > CS_VLM_MAX_RANKS || o->scale < 1 || o->images < 1 ||
         o->seq < o->images * (o->image_rows + 64))
         refuse("numbers out of range", "");
 }
@@ -225,13 +227,14 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
                         json_t *profile)
 {
     json_t *plan = json_pack(
-        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:s}}, s:{s:i}, s:i, s:i, "
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:i, s:s}}, s:{s:i}, s:i, "
+        "s:i, "
         "s:i}",
         "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
         o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
         o->stages, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute",
-        o->recompute, "llm", "pp", o->llm, "recompute", o->recompute, "encoder_rows", "vision",
-        o->image_rows * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+        o->recompute, "llm", "pp", o->llm, "cp", o->cp, "recompute", o->recompute, "encoder_rows",
+        "vision", o->image_rows * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
@@ -344,6 +347,8 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     if (plan->n_ranks > 1 && w->device.mem != NULL)
         cs_vlm_must(cs_channels_new(&w->device, plan, rank, w->comm, 60000, &w->channels, &err),
                     &err);
+    cs_vlm_must(cs_context_comm_new(&w->device, plan, rank, w->comm, 60000, &w->context, &err),
+                &err);
     cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
 }
 
@@ -376,6 +381,7 @@ void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
                                              .device = &w->device,
                                              .comm = w->comm,
                                              .channels = w->channels,
+                                             .context = w->context,
                                              .replicas = w->replicas,
                                              .ring = &w->ring,
                                              .rank = rank,
@@ -409,6 +415,7 @@ void cs_vlm_worker_close(struct cs_vlm_worker *w)
 {
     cs_replicas_free(w->replicas); /* before the parameters they are bound to */
     cs_trainer_free(w->trainer);
+    cs_context_comm_free(w->context);
     cs_channels_free(w->channels);
     if (w->comm != NULL)
         w->comm->table->free(w->comm);

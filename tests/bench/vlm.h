@@ -37,7 +37,7 @@ struct cs_vlm_options {
     int picture;          /* pixels of a side of its pictures */
     int side, image_rows; /* of a picture, from the two before: patches a side, LLM rows */
     int vision, llm;      /* pipeline stages; vision 0: everything on one rank */
-    int dp, slots, seq, images;
+    int dp, cp, slots, seq, images; /* cp: ranks that share the LLM's rows of a slot */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
                       * products planned and graphs made (worker/exec/graphs.h) */
     int only;        /* index of a setting ("case"), -1: all */
@@ -86,8 +86,9 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
  * it is opened. */
 struct cs_vlm_worker {
     struct cs_device device;
-    struct cs_comm *comm; /* these three: NULL where there is nobody to talk to */
+    struct cs_comm *comm; /* these four: NULL where there is nobody to talk to */
     struct cs_channels *channels;
+    struct cs_context_comm *context;
     struct cs_replicas *replicas;
     struct cs_trainer *trainer;
     struct cs_ring ring;
