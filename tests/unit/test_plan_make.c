@@ -548,6 +548,45 @@ static void a_branch_that_does_not_fit_is_told_how_many_stages_would_do(void **s
     cs_test_planned_free(&m);
 }
 
+/* the fewest bytes of a device on which the plan fits; the refusal of one less is in m->err */
+static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
+{
+    struct cs_device_class device = *cs_device_class_find("a40-48g");
+    struct cs_cluster cluster = {&device, 8, 8};
+    int64_t bad = 1, good = INT64_C(1) << 40;
+    for (int32_t i = 0; i < m->spec->n_parallel; i++) {
+        m->spec->parallel[i].pp = 1;
+        m->spec->parallel[i].recompute = recompute;
+    }
+    while (good - bad > 1) {
+        device.mem_bytes = bad + (good - bad) / 2;
+        if (cs_plan_make(m->spec, m->graph, &cluster, m->arena, &m->plan, &m->err) == CS_OK)
+            good = device.mem_bytes;
+        else
+            bad = device.mem_bytes;
+    }
+    device.mem_bytes = bad;
+    assert_int_equal(cs_plan_make(m->spec, m->graph, &cluster, m->arena, &m->plan, &m->err),
+                     CS_PLAN);
+    return good;
+}
+
+/* Branches of one stage are cut in one way, so it is the whole need of a rank that decides. */
+static void a_cut_knows_what_is_made_again(void **state)
+{
+    (void)state;
+    struct cs_test_planned m = cs_test_plan(NULL);
+    int64_t least[3];
+    const char *const levels[] = {"none", "selective", "full"};
+    for (int i = 0; i < 3; i++) {
+        least[i] = least_memory(&m, levels[i]);
+        if (strstr(m.err.text, "1 B more than") == NULL)
+            fail_msg("%s: %s", levels[i], m.err.text);
+    }
+    assert_true(least[2] < least[1] && least[1] < least[0]);
+    cs_test_planned_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +609,7 @@ int main(void)
         cmocka_unit_test(impossible_plans_are_refused_with_figures),
         cmocka_unit_test(unknown_schedule_is_refused_with_the_nearest),
         cmocka_unit_test(memory_that_does_not_fit_is_refused),
+        cmocka_unit_test(a_cut_knows_what_is_made_again),
         cmocka_unit_test(a_branch_that_does_not_fit_is_told_how_many_stages_would_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

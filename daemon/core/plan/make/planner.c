@@ -218,14 +218,36 @@ static double true_cost(const struct cs_layer_cost *c)
     return (double)(c->fwd_ns + c->bwd_input_ns + c->bwd_weight_ns);
 }
 
-/* frozen-blind: every layer as if it trained, 3 F */
+/* the part of the LLM's rows that a rank has */
+static double part_of_rows(const struct planner *p, int32_t branch)
+{
+    const int32_t seq = p->plan->budget.seq_tokens;
+    if (branch != p->graph->llm)
+        return 1;
+    return (double)cs_context_room(seq, p->placing.cp, p->plan->context_rows) / seq;
+}
+
+static struct cs_recompute_effect recompute_effect(const struct planner *p, int32_t layer,
+                                                   int64_t fwd_ns)
+{
+    const struct cs_layer *l = &p->graph->layers[layer];
+    const int32_t branch = p->graph->modules[l->module].branch;
+    const double rows = (double)cs_layer_work(p->graph, l, &p->plan->budget).tokens;
+    return cs_layer_recompute(p->graph, l, (int64_t)(rows * part_of_rows(p, branch)),
+                              cs_recompute_asked(p->spec, p->graph->branches[branch].name),
+                              p->cluster->device, fwd_ns);
+}
+
+/* frozen-blind: every layer as if it trained, 3 F; what is made again counts in both */
 static double *branch_costs(struct planner *p, int32_t b, bool is_blind)
 {
     const struct cs_branch *branch = &p->graph->branches[b];
     double *cost = CS_NEW_ARRAY(p->arena, double, branch->n_layers);
     for (int32_t i = 0; i < branch->n_layers; i++) {
-        const struct cs_layer_cost *c = &p->cost[branch->first_layer + i];
+        const int32_t layer = branch->first_layer + i;
+        const struct cs_layer_cost *c = &p->cost[layer];
         cost[i] = is_blind ? 3.0 * (double)c->fwd_ns : true_cost(c);
+        cost[i] += (double)recompute_effect(p, layer, c->fwd_ns).redo_ns;
     }
     return cost;
 }
@@ -301,16 +323,12 @@ static struct rank_bytes rank_bytes(const struct planner *p, int32_t layer)
     const int32_t branch = p->graph->modules[p->graph->layers[layer].module].branch;
     const struct cs_layer_bytes bytes =
         cs_layer_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device);
-    const int32_t seq = p->plan->budget.seq_tokens;
-    const double part =
-        branch == p->graph->llm
-            ? (double)cs_context_room(seq, p->placing.cp, p->plan->context_rows) / seq
-            : 1;
     return (struct rank_bytes){
         .weight =
             (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
                                                      p->cluster->device, holders_of(p, branch))),
-        .saved = part * (double)bytes.saved};
+        .saved = part_of_rows(p, branch) * (double)bytes.saved -
+                 (double)recompute_effect(p, layer, 0).bytes};
 }
 
 /* what copies of encoders leave of a rank */
