@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 8
+#define CS_OPS_VERSION 9
 
 enum cs_act {
     CS_ACT_NONE,
@@ -34,6 +34,11 @@ enum cs_act {
     CS_ACT_SIGMOID, /* of gates; no layer of a family ends in it */
     CS_ACT_KINDS
 };
+
+/* What a part of the words says of a row (xent_part): its largest logit; the sum of exp(logit - that);
+ * the label's logit; and 1 where the label is the first of the largest among these words, 0 where it is
+ * not, -1 where it is no word of the part. */
+enum { CS_XENT_MAX, CS_XENT_SUM, CS_XENT_LABEL, CS_XENT_IS_BEST, CS_XENT_STATS };
 
 enum cs_norm {
     CS_NORM_LAYER, /* (x - mean) / sqrt(var + eps) * w + b */
@@ -365,6 +370,21 @@ struct cs_ops {
     /* Bytes for chunks of the best size. A GPU also takes less (a chunk of min(rows, 128) is the
      * least): smaller chunks, dw is read and written once for each. */
     size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);
+
+    /* The same loss where several ranks have some words of the vocabulary each, in three steps; NULL where
+     * a back end has not got them. Of one part: z (rows, words) act are logits, which are capped in place;
+     * labels (rows): the label's number among these words, -1: it is another part's. stat (rows,
+     * CS_XENT_STATS) fp32. */
+    void (*xent_part)(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                      float softcap, void *z, float *stat);
+    /* Of all parts, in the order of their words: stat (parts, rows, CS_XENT_STATS). loss, row_loss and
+     * correct as above; whole (rows, 2) fp32: the largest logit, 1 / sum of exp(logit - it), summed in
+     * the order of the parts. */
+    void (*xent_join)(struct cs_ctx *ctx, int64_t rows, int32_t parts, const float *stat,
+                      double *loss, double *row_loss, uint8_t *correct, float *whole);
+    /* z, as xent_part left it, becomes the gradient of the loss SUM before the cap. */
+    void (*xent_part_grad)(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                           float softcap, const float *whole, void *z);
 
     /* decoupled decay first, then the update; w act copy of master is written when w != NULL and
      * w != master. n elements */

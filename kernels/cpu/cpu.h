@@ -219,6 +219,12 @@ void cs_cpu_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t vo
                         const void *w, const int32_t *labels, float softcap, double *loss,
                         double *row_loss, uint8_t *correct, void *dx, void *dw);
 size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
+void cs_cpu_xent_part(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                      float softcap, void *z, float *stat);
+void cs_cpu_xent_join(struct cs_ctx *ctx, int64_t rows, int32_t parts, const float *stat,
+                      double *loss, double *row_loss, uint8_t *correct, float *whole);
+void cs_cpu_xent_part_grad(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                           float softcap, const float *whole, void *z);
 void cs_cpu_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                   float *master, float *exp_avg, float *exp_avg_sq, void *w);
 void cs_cpu_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum);

@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/softmax_rows.h"
-#include "kernels/cpu/vecmath.h"
 
 #define CHUNK_ROWS   256
 #define CHUNK_FLOATS ((int64_t)1 << 24) /* 64 MiB of logits, unless one row is larger */
@@ -23,42 +22,6 @@ size_t cs_cpu_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab)
     return cs_carve_bound((size_t)(rows < chunk ? rows : chunk) * (size_t)vocab * sizeof(float));
 }
 
-static CS_CLONES float row_exp_sum(int64_t n, const float *z, float max)
-{
-    float lane[CS_LANES] = {0};
-    int64_t i = 0;
-    for (; i + CS_LANES <= n; i += CS_LANES)
-        for (int l = 0; l < CS_LANES; l++)
-            lane[l] += cs_exp(z[i + l] - max);
-    for (int l = 0; i < n; i++, l++)
-        lane[l] += cs_exp(z[i] - max);
-    for (int width = CS_LANES / 2; width > 0; width /= 2)
-        for (int l = 0; l < width; l++)
-            lane[l] += lane[l + width];
-    return lane[0];
-}
-
-/* z becomes the probabilities times the slope of the cap (1 without one) */
-static CS_CLONES void row_softmax(int64_t n, float max, float inv_sum, float inv_cap, float *z)
-{
-    CS_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++) {
-        const float t = z[i] * inv_cap;
-        z[i] = cs_exp(z[i] - max) * inv_sum * (1.0f - t * t);
-    }
-}
-
-/* All before the label are smaller and none after it is larger: false wherever a NaN takes part. */
-static uint8_t is_argmax(int64_t n, const float *z, int64_t label)
-{
-    int64_t beaten = 0;
-    for (int64_t i = 0; i < label; i++)
-        beaten += z[i] < z[label];
-    for (int64_t i = label; i < n; i++)
-        beaten += z[i] <= z[label];
-    return beaten == n;
-}
-
 /* Loss of one row; z (vocab) turns into the gradient of the loss when wants_grad. */
 static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uint8_t *correct,
                       bool wants_grad)
@@ -66,14 +29,14 @@ static double one_row(int64_t vocab, float *z, int64_t label, float softcap, uin
     if (softcap != 0.0f)
         cs_rows_cap(vocab, softcap, z);
     const float max = cs_rows_max(vocab, z); /* NaN come back through the sum */
-    const float sum = row_exp_sum(vocab, z, max);
+    const float sum = cs_rows_exp_sum(vocab, max, z);
     const float target = z[label];
     if (correct != NULL)
-        *correct = is_argmax(vocab, z, label);
+        *correct = cs_rows_is_best(vocab, z, label);
     if (wants_grad) {
         const float inv_cap = softcap != 0.0f ? 1.0f / softcap : 0.0f;
         const float t = target * inv_cap;
-        row_softmax(vocab, max, 1.0f / sum, inv_cap, z);
+        cs_rows_loss_grad(vocab, max, 1.0f / sum, inv_cap, z);
         z[label] -= 1.0f - t * t;
     }
     return log((double)sum) + ((double)max - (double)target);

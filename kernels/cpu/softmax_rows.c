@@ -68,6 +68,37 @@ CS_CLONES float cs_rows_exp(int64_t n, float max, float *x)
     return add_lanes(lane);
 }
 
+CS_CLONES float cs_rows_exp_sum(int64_t n, float max, const float *x)
+{
+    float lane[CS_LANES] = {0};
+    int64_t i = 0;
+    for (; i + CS_LANES <= n; i += CS_LANES)
+        for (int l = 0; l < CS_LANES; l++)
+            lane[l] += cs_exp(x[i + l] - max);
+    for (int l = 0; i < n; i++, l++)
+        lane[l] += cs_exp(x[i] - max);
+    return add_lanes(lane);
+}
+
+CS_CLONES void cs_rows_loss_grad(int64_t n, float max, float inv_sum, float inv_cap, float *z)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++) {
+        const float t = z[i] * inv_cap;
+        z[i] = cs_exp(z[i] - max) * inv_sum * (1.0f - t * t);
+    }
+}
+
+bool cs_rows_is_best(int64_t n, const float *z, int64_t which)
+{
+    int64_t beaten = 0;
+    for (int64_t i = 0; i < which; i++)
+        beaten += z[i] < z[which];
+    for (int64_t i = which; i < n; i++)
+        beaten += z[i] <= z[which];
+    return beaten == n;
+}
+
 CS_CLONES void cs_rows_scale(int64_t n, float factor, float *x)
 {
     CS_ELEMENTWISE

@@ -104,13 +104,14 @@ void layout_run_on(bool is_lazy, const struct cs_test_spec *options, const int *
     cs_test_run_ranks(n, run_rank, &run);
     out->n_params = job->made.graph->n_params;
     out->n_ranks = n;
-    const bool is_apart = job->made.plan->is_tied_across &&
-                          job->made.plan->stages[job->made.plan->embed_stage].rank !=
-                              job->made.plan->stages[job->made.plan->head_stage].rank;
-    if (is_apart) /* both ends of a tied embedding stay one */
-        assert_string_equal(out->tied_copy, out->hash[job->made.graph->tied_param]);
-    else
-        assert_string_equal(out->tied_copy, "");
+    const struct cs_plan *plan = job->made.plan;
+    const bool is_apart = plan->is_tied_across && plan->stages[plan->embed_stage].rank !=
+                                                      plan->stages[plan->head_stage].rank;
+    for (int i = 0; i < LAYOUT_SHARERS; i++) { /* both ends of a tied embedding stay one */
+        const bool is_there = is_apart && i < cs_plan_shape(plan, plan->head_stage).tp;
+        assert_int_equal(strlen(out->tied_copy[i]), is_there ? 32 : 0);
+        assert_string_equal(out->tied_copy[i], out->tied_table[i]);
+    }
     for (int i = 0; i < job->made.graph->n_params; i++) {
         const bool is_same = strcmp(out->before[i], out->hash[i]) == 0;
         if (is_same == job->made.graph->params[i].is_trainable)

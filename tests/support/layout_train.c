@@ -72,19 +72,30 @@ static enum cs_status keep_values(const struct cs_trainer *t, struct layout_outc
     return CS_OK;
 }
 
-/* replicas have the same copy */
-static enum cs_status keep_tied_copy(const struct cs_trainer *t, struct layout_outcome *o,
-                                     struct cs_err *err)
+static enum cs_status keep_hash(const struct cs_trainer *t, const struct cs_shard *tensor,
+                                char *known, struct cs_err *err)
 {
     char hash[33];
-    if (t->params->tied == NULL || t->params->embed != NULL)
+    if (tensor == NULL)
         return CS_OK;
-    CS_TRY(cs_params_hash(t->params, t->params->tied, hash, err));
+    CS_TRY(cs_params_hash(t->params, tensor, hash, err));
     pthread_mutex_lock(&outcome_lock);
-    CS_ASSERT(o->tied_copy[0] == '\0' || strcmp(o->tied_copy, hash) == 0);
-    memcpy(o->tied_copy, hash, sizeof hash);
+    CS_ASSERT(known[0] == '\0' || strcmp(known, hash) == 0);
+    memcpy(known, hash, sizeof hash);
     pthread_mutex_unlock(&outcome_lock);
     return CS_OK;
+}
+
+/* The two ends of a tied embedding on different ranks; replicas have the same. */
+static enum cs_status keep_tied(const struct cs_trainer *t, struct layout_outcome *o,
+                                struct cs_err *err)
+{
+    const struct cs_params *p = t->params;
+    CS_ASSERT(p->tp.at < LAYOUT_SHARERS);
+    if (p->tied != NULL && p->embed != NULL)
+        return CS_OK;
+    CS_TRY(keep_hash(t, p->tied, o->tied_copy[p->tp.at], err));
+    return keep_hash(t, p->embed, o->tied_table[p->tp.at], err);
 }
 
 static void add_sources(struct layout_outcome *o, const struct cs_step_result *result)
@@ -179,5 +190,5 @@ enum cs_status layout_train(const struct layout_job *job, struct cs_trainer *t,
         CS_TRY(eval_alone(job, t, k, o, err));
     hash_all(t, o->hash);
     CS_TRY(keep_values(t, o, err));
-    return keep_tied_copy(t, o, err);
+    return keep_tied(t, o, err);
 }

@@ -12,6 +12,7 @@ enum {
     LAYOUT_STEPS = 4,
     LAYOUT_SLOTS = 3,
     LAYOUT_REPLICA_SLOTS = 4, /* with so many the values are kept */
+    LAYOUT_SHARERS = 4,       /* of a stage's matrices, at most */
     LAYOUT_SOURCES = 3        /* of tests/support/step.c */
 };
 
@@ -20,7 +21,8 @@ struct layout_outcome {
     double loss[LAYOUT_STEPS], norm[LAYOUT_STEPS];
     char hash[LAYOUT_PARAMS][33];
     char before[LAYOUT_PARAMS][33];
-    char tied_copy[33];          /* the head's copy of the embedding, "": there is none */
+    /* The head's copy of the embedding and this, of every rank that shares them; "": there is none. */
+    char tied_copy[LAYOUT_SHARERS][33], tied_table[LAYOUT_SHARERS][33];
     float *value[LAYOUT_PARAMS]; /* of replica 0 at the end, where they are kept */
     bool keeps_values;
     int n_params;

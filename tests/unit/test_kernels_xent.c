@@ -268,6 +268,134 @@ static void huge_logits_do_not_overflow(void **state)
     case_free(&c);
 }
 
+/* ---- words in parts ---- */
+
+enum { MOST_PARTS = 4 };
+
+struct part {
+    int64_t first, n;
+    float *z;
+    int32_t *labels;
+};
+
+static float *logits_of(const struct xent *c, const struct part *p)
+{
+    float *z = malloc((size_t)(c->rows * p->n + 1) * sizeof *z);
+    assert_non_null(z);
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t v = 0; v < p->n; v++) {
+            float sum = 0;
+            for (int64_t i = 0; i < c->in; i++)
+                sum += c->x[r * c->in + i] * c->w[(p->first + v) * c->in + i];
+            z[r * p->n + v] = sum;
+        }
+    return z;
+}
+
+static struct part part_of(const struct xent *c, int parts, int at)
+{
+    struct part p = {.first = c->vocab * at / parts};
+    p.n = c->vocab * (at + 1) / parts - p.first;
+    p.z = logits_of(c, &p);
+    p.labels = malloc((size_t)(c->rows + 1) * sizeof *p.labels);
+    assert_non_null(p.labels);
+    for (int64_t r = 0; r < c->rows; r++) {
+        const int64_t own = c->labels[r] - p.first;
+        p.labels[r] = own >= 0 && own < p.n ? (int32_t)own : -1;
+    }
+    return p;
+}
+
+/* Loss of c in parts; dz (rows, vocab), NULL: not wanted. */
+static void run_parts(struct xent *c, int parts, float *dz)
+{
+    struct part part[MOST_PARTS];
+    float *stat = new_floats((int64_t)parts * c->rows * CS_XENT_STATS),
+          *whole = new_floats(2 * c->rows);
+    const struct cs_ops *ops = cs_ops_cpu();
+    for (int p = 0; p < parts; p++) {
+        part[p] = part_of(c, parts, p);
+        ops->xent_part(NULL, c->rows, part[p].n, part[p].labels, c->softcap, part[p].z,
+                       stat + p * c->rows * CS_XENT_STATS);
+    }
+    ops->xent_join(NULL, c->rows, parts, stat, &c->loss, c->row_loss, c->correct, whole);
+    for (int p = 0; p < parts; p++) {
+        ops->xent_part_grad(NULL, c->rows, part[p].n, part[p].labels, c->softcap, whole, part[p].z);
+        for (int64_t r = 0; dz != NULL && r < c->rows; r++)
+            memcpy(dz + r * c->vocab + part[p].first, part[p].z + r * part[p].n,
+                   (size_t)part[p].n * sizeof *dz);
+        free(part[p].z), free(part[p].labels);
+    }
+    free(stat), free(whole);
+}
+
+/* the gradient of the rows that the parts' gradients of logits make */
+static void check_dx(const struct xent *c, const float *dz, const float *dx)
+{
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t i = 0; i < c->in; i++) {
+            double sum = 0;
+            for (int64_t v = 0; v < c->vocab; v++)
+                sum += (double)dz[r * c->vocab + v] * (double)c->w[v * c->in + i];
+            assert_near(sum, (double)dx[r * c->in + i], 2e-6, "dx", r * c->in + i);
+        }
+}
+
+static void parts_of_the_words_make_the_same_loss(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 24; t++) {
+        const int parts = 1 + t % MOST_PARTS;
+        struct xent c = make_case(1 + 7 * t, 6, 4 + 3 * t, t % 3 == 0 ? 1.5f : 0.0f);
+        float *dz = new_floats(c.rows * c.vocab);
+        double *row_loss = malloc((size_t)c.rows * sizeof *row_loss);
+        uint8_t *correct = malloc((size_t)c.rows);
+        assert_non_null(row_loss);
+        assert_non_null(correct);
+        c.loss = 3;
+        run(&c, true, false, true);
+        const double loss = c.loss;
+        memcpy(row_loss, c.row_loss, (size_t)c.rows * sizeof *row_loss);
+        memcpy(correct, c.correct, (size_t)c.rows);
+        c.loss = 3;
+        run_parts(&c, parts, dz);
+        assert_near(c.loss, loss, 1e-6, "loss", t);
+        for (int64_t r = 0; r < c.rows; r++)
+            assert_near(c.row_loss[r], row_loss[r], 1e-6, "row_loss", r);
+        assert_memory_equal(c.correct, correct, (size_t)c.rows);
+        check_dx(&c, dz, c.dx);
+        free(dz), free(row_loss), free(correct);
+        case_free(&c);
+    }
+}
+
+/* logits of one row are w, as they are given here */
+static uint8_t is_correct_in_parts(const float *w, int64_t words, int32_t label, int parts)
+{
+    struct xent c = make_case(1, 1, words, 0.0f);
+    memcpy(c.w, w, (size_t)words * sizeof *w);
+    c.x[0] = 1;
+    c.labels[0] = label;
+    run_parts(&c, parts, NULL);
+    const uint8_t is_correct = c.correct[0];
+    case_free(&c);
+    return is_correct;
+}
+
+/* the lowest number wins a tie, in whatever part it is; a NaN anywhere beats all */
+static void the_first_of_the_largest_wins_over_parts(void **state)
+{
+    (void)state;
+    const float tie[] = {0, 2, 1, 2, 0, 2}, broken[] = {0, 2, 1, 0, 0, NAN};
+    for (int parts = 1; parts <= MOST_PARTS; parts++) {
+        assert_int_equal(is_correct_in_parts(tie, 6, 1, parts), 1);
+        assert_int_equal(is_correct_in_parts(tie, 6, 3, parts), 0);
+        assert_int_equal(is_correct_in_parts(tie, 6, 5, parts), 0);
+        assert_int_equal(is_correct_in_parts(broken, 6, 1, parts), 0);
+        assert_int_equal(is_correct_in_parts(broken, 6, 5, parts), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +406,8 @@ int main(void)
         cmocka_unit_test(lowest_index_wins_a_tie_and_nan_is_never_correct),
         cmocka_unit_test(nan_logits_make_the_loss_nan),
         cmocka_unit_test(huge_logits_do_not_overflow),
+        cmocka_unit_test(parts_of_the_words_make_the_same_loss),
+        cmocka_unit_test(the_first_of_the_largest_wins_over_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

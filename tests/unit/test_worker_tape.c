@@ -363,6 +363,34 @@ static void call_linear_xent(struct args *a)
                         dx, ptr(a));
 }
 
+static void call_xent_part(struct args *a)
+{
+    const int64_t rows = num(a), words = num(a);
+    const int32_t *labels = ptr(a);
+    const float softcap = real(a);
+    void *z = ptr(a);
+    a->ops->xent_part(&a->ctx, rows, words, labels, softcap, z, ptr(a));
+}
+
+static void call_xent_join(struct args *a)
+{
+    const int64_t rows = num(a);
+    const int32_t parts = num32(a);
+    const float *stat = ptr(a);
+    double *loss = ptr(a), *row_loss = ptr(a);
+    uint8_t *correct = ptr(a);
+    a->ops->xent_join(&a->ctx, rows, parts, stat, loss, row_loss, correct, ptr(a));
+}
+
+static void call_xent_part_grad(struct args *a)
+{
+    const int64_t rows = num(a), words = num(a);
+    const int32_t *labels = ptr(a);
+    const float softcap = real(a);
+    const float *whole = ptr(a);
+    a->ops->xent_part_grad(&a->ctx, rows, words, labels, softcap, whole, ptr(a));
+}
+
 /* ---- recurrent layers, experts, parts of rows ---- */
 
 static void call_copy_heads(struct args *a)
@@ -620,6 +648,9 @@ static void (*const calls[])(struct args *) = {
     call_attention,
     call_attention_grad,
     call_linear_xent,
+    call_xent_part,
+    call_xent_join,
+    call_xent_part_grad,
     call_copy_heads,
     call_scale_rows,
     call_scale_rows_grad,

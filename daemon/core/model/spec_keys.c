@@ -132,7 +132,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
-    LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads and by columns of the MLP"),
+    LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads, by columns of the MLP and by words of the vocabulary"),
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 

@@ -34,9 +34,16 @@ static bool has_role(const struct cs_graph *graph, const struct cs_layer *layer,
     return false;
 }
 
+/* where the language model begins and ends */
+static bool has_words(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    return cs_layer_arch(graph, layer)->kind == CS_MODULE_LLM &&
+           (layer->kind == CS_LAYER_EMBED || layer->kind == CS_LAYER_HEAD);
+}
+
 /* of a block */
-static int32_t shared_of(const struct cs_graph *graph, const struct cs_layer *layer,
-                         struct shared out[MOST_SHARED])
+static int32_t shared_of_block(const struct cs_graph *graph, const struct cs_layer *layer,
+                               struct shared out[MOST_SHARED])
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
@@ -56,12 +63,23 @@ static int32_t shared_of(const struct cs_graph *graph, const struct cs_layer *la
     return n;
 }
 
+static int32_t shared_of(const struct cs_graph *graph, const struct cs_layer *layer,
+                         struct shared out[MOST_SHARED])
+{
+    if (layer->kind == CS_LAYER_BLOCK)
+        return shared_of_block(graph, layer, out);
+    if (!has_words(graph, layer))
+        return 0;
+    out[0] = (struct shared){"words", cs_layer_arch(graph, layer)->vocab, false, false};
+    return 1;
+}
+
 /* what ranks cannot share of a layer, NULL: nothing */
 static const char *unsharable(const struct cs_graph *graph, const struct cs_layer *layer,
                               int32_t ranks, int32_t *count)
 {
     struct shared shared[MOST_SHARED];
-    const int32_t n = layer->kind == CS_LAYER_BLOCK ? shared_of(graph, layer, shared) : 0;
+    const int32_t n = shared_of(graph, layer, shared);
     for (int32_t i = 0; i < n; i++)
         if (!is_sharable(&shared[i], ranks)) {
             *count = shared[i].n;
@@ -119,8 +137,8 @@ enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t
 
 static int32_t share(int32_t n, struct cs_tp tp)
 {
-    const int64_t first = (int64_t)n * tp.at / tp.ranks, end = (int64_t)n * (tp.at + 1) / tp.ranks;
-    return n < tp.ranks ? 1 : (int32_t)(end - first);
+    const struct cs_tp_share own = cs_tp_share(n, tp);
+    return n < tp.ranks ? 1 : (int32_t)(own.end - own.begin);
 }
 
 static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
@@ -131,6 +149,8 @@ static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
     }
     if (arch->kind == CS_MODULE_PROJECTOR)
         return;
+    if (arch->kind == CS_MODULE_LLM)
+        arch->vocab = share(arch->vocab, tp);
     arch->ffn_width = share(arch->ffn_width, tp);
     if (arch->experts.n > 0)
         arch->experts.width = share(arch->experts.width, tp);

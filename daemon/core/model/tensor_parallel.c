@@ -2,7 +2,7 @@
 #include "core/model/tensor_parallel.h"
 
 /* What ranks share; a unit goes to one of them whole. */
-enum unit { NOTHING, QUERIES, KEYS, INNER, EXPERT, KEY_HEADS, VALUE_HEADS };
+enum unit { NOTHING, WORDS, QUERIES, KEYS, INNER, EXPERT, KEY_HEADS, VALUE_HEADS };
 
 /* Which dimension: of the columns that a product makes (the last but one), of those that it reads
  * (the last), the first. */
@@ -19,6 +19,8 @@ struct rule {
  * too: one rank adds them, and their gradient is the same on all. Roles without a row are whole. */
 /* clang-format off */
 static const struct rule rules[CS_PARAM_ROLE_COUNT] = {
+    [CS_PARAM_EMBED]         = {FIRST, {WORDS},                             false},
+    [CS_PARAM_HEAD_W]        = {OUT,   {WORDS},                             false},
     [CS_PARAM_Q_W]           = {OUT,   {QUERIES},                           false},
     [CS_PARAM_Q_B]           = {FIRST, {QUERIES},                           false},
     [CS_PARAM_K_W]           = {OUT,   {KEYS},                              false},
@@ -62,6 +64,7 @@ static int64_t count_of(const struct cs_graph *graph, const struct cs_param *par
     const struct cs_arch *arch = &graph->modules[param->module].arch;
     const struct cs_attention *attention = attention_of(graph, param);
     const int64_t counts[] = {[NOTHING] = 0,
+                              [WORDS] = arch->vocab,
                               [QUERIES] = attention->n_heads,
                               [KEYS] = attention->n_kv_heads,
                               [INNER] = arch->ffn_width,
@@ -69,6 +72,13 @@ static int64_t count_of(const struct cs_graph *graph, const struct cs_param *par
                               [KEY_HEADS] = arch->recurrent.n_key_heads,
                               [VALUE_HEADS] = arch->recurrent.n_heads};
     return counts[unit];
+}
+
+struct cs_tp_share cs_tp_share(int64_t n, struct cs_tp tp)
+{
+    if (tp.ranks <= 1)
+        return (struct cs_tp_share){0, n};
+    return (struct cs_tp_share){n * tp.at / tp.ranks, n * (tp.at + 1) / tp.ranks};
 }
 
 static int32_t dim_of(const struct cs_param *param, enum axis axis)
@@ -142,9 +152,9 @@ static void cut(const struct cs_graph *whole, const struct cs_param *param, cons
     for (int32_t i = 0; i < s.n; i++) {
         const int64_t n = count_of(whole, param, s.unit[i]);
         const bool is_shared = n < tp.ranks; /* by ranks / n of them */
-        const int64_t first = n * tp.at / tp.ranks;
-        const int64_t end = is_shared ? first + 1 : n * (tp.at + 1) / tp.ranks;
-        add_piece(out, at + first * s.size[i], at + end * s.size[i]);
+        const struct cs_tp_share share = cs_tp_share(n, tp);
+        const int64_t end = is_shared ? share.begin + 1 : share.end;
+        add_piece(out, at + share.begin * s.size[i], at + end * s.size[i]);
         at += n * s.size[i];
         if (is_shared)
             out->holders = tp.ranks / (int32_t)n;

@@ -2,7 +2,8 @@
  *
  * A block's first products are cut by columns of what they make (heads, inner columns of the MLP),
  * its second ones by what they read, so that a half needs one sum over the ranks forward and one
- * backward (Shoeybi et al. 2019, Megatron-LM). Which dimension of a parameter is cut, and into what,
+ * backward (Shoeybi et al. 2019, Megatron-LM). The words of the vocabulary are cut too: a rank looks up
+ * its own and has their logits. Which dimension of a parameter is cut, and into what,
  * says a table of roles; tensors that a family fuses are cut section by section. With more ranks
  * than heads of keys and values several ranks have the same one.
  *
@@ -20,6 +21,14 @@ struct cs_tp {
 };
 
 enum { CS_TP_MOST = 64 };
+
+/* Of n things those that a rank has: begin to end - 1. The shares differ by one, the last is as large as
+ * any. */
+struct cs_tp_share {
+    int64_t begin, end;
+};
+
+struct cs_tp_share cs_tp_share(int64_t n, struct cs_tp tp);
 
 enum { CS_TP_PIECES = 3 }; /* of one parameter: fused queries, keys and values */
 

@@ -78,11 +78,13 @@ static void derive_edges(const struct cs_graph *graph, struct cs_plan *plan)
 
 /* Replicas share a table in equal parts of whole units, the last of which are shorter or empty
  * (worker/params/params.c). */
-static int64_t tied_part(const struct cs_graph *graph, int dp)
+static int64_t tied_part(const struct cs_graph *graph, int dp, int tp)
 {
     enum { UNIT = 16 };
 
-    const int64_t n = graph->params[graph->tied_param].count, all = (int64_t)UNIT * dp;
+    const struct cs_param *table = &graph->params[graph->tied_param];
+    const int64_t words = (table->dim[0] + tp - 1) / tp; /* of the rank with most */
+    const int64_t n = table->count / table->dim[0] * words, all = (int64_t)UNIT * dp;
     const int64_t part = (n + all - 1) / all * UNIT;
     return part < n ? part : n;
 }
@@ -121,6 +123,7 @@ void cs_plan_derive(const struct cs_graph *graph, struct cs_arena *arena, struct
     plan->tied_bytes = 0;
     if (plan->is_tied_across && graph->params[graph->tied_param].is_trainable)
         plan->tied_bytes =
-            tied_part(graph, cs_plan_holders(plan, plan->stages[plan->embed_stage].rank)) *
+            tied_part(graph, cs_plan_holders(plan, plan->stages[plan->embed_stage].rank),
+                      cs_plan_shape(plan, plan->embed_stage).tp) *
             (graph->keeps_bf16 ? 2 : 4);
 }

@@ -267,6 +267,41 @@ PLAY(moe_linear_wgrad)
     o->moe_linear_wgrad(c, &groups, w[3].i, w[4].i, w[5].p, w[6].p, w[7].m);
 }
 
+/* ---- a loss over words of several ranks ---- */
+
+static void xent_part(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *labels,
+                      float softcap, void *z, float *stat)
+{
+    PUT(XENT_PART, I(rows), I(n), P(labels), D(softcap), P(z), P(stat));
+}
+
+PLAY(xent_part)
+{
+    o->xent_part(c, w[0].i, w[1].i, w[2].p, FLOAT(w[3]), w[4].m, w[5].m);
+}
+
+static void xent_join(struct cs_ctx *ctx, int64_t rows, int32_t parts, const float *stat,
+                      double *loss, double *row_loss, uint8_t *correct, float *whole)
+{
+    PUT(XENT_JOIN, I(rows), I(parts), P(stat), P(loss), P(row_loss), P(correct), P(whole));
+}
+
+PLAY(xent_join)
+{
+    o->xent_join(c, w[0].i, INT32(w[1]), w[2].p, w[3].m, w[4].m, w[5].m, w[6].m);
+}
+
+static void xent_part_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const int32_t *labels,
+                           float softcap, const float *whole, void *z)
+{
+    PUT(XENT_PART_GRAD, I(rows), I(n), P(labels), D(softcap), P(whole), P(z));
+}
+
+PLAY(xent_part_grad)
+{
+    o->xent_part_grad(c, w[0].i, w[1].i, w[2].p, FLOAT(w[3]), w[4].p, w[5].m);
+}
+
 /* ---- products whose factors have row strides of their own (adapters) ---- */
 
 static void gemm(struct cs_ctx *ctx, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k,
@@ -314,6 +349,9 @@ cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS] = {
     [CS_TAPE_MOE_LINEAR] = play_moe_linear,
     [CS_TAPE_MOE_LINEAR_DGRAD] = play_moe_linear_dgrad,
     [CS_TAPE_MOE_LINEAR_WGRAD] = play_moe_linear_wgrad,
+    [CS_TAPE_XENT_PART] = play_xent_part,
+    [CS_TAPE_XENT_JOIN] = play_xent_join,
+    [CS_TAPE_XENT_PART_GRAD] = play_xent_part_grad,
 };
 
 void cs_tape_parts(struct cs_ops *tape, const struct cs_ops *device)
@@ -336,4 +374,7 @@ void cs_tape_parts(struct cs_ops *tape, const struct cs_ops *device)
     tape->moe_linear = moe_linear;
     tape->moe_linear_dgrad = moe_linear_dgrad;
     tape->moe_linear_wgrad = moe_linear_wgrad;
+    tape->xent_part = xent_part;
+    tape->xent_join = xent_join;
+    tape->xent_part_grad = xent_part_grad;
 }

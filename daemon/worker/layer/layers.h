@@ -185,7 +185,8 @@ const struct cs_layer_ops *cs_layer_ops_of(enum cs_layer_kind kind); /* layer_ta
  * chain.c      y = the steps of a chain over x (core/arch/chain.h): what is behind the blocks of an
  *              encoder, a projector
  * tap.c        y = x; a chain over x feeds a layer of the language model
- * head_loss.c  the loss: norm(x) of the rows with a label, times (vocab, width), cross entropy */
+ * head_loss.c  the loss: norm(x) of the rows with a label, times (vocab, width), cross entropy;
+ *              head_words.c: the same where ranks share the words */
 extern const struct cs_layer_ops cs_layer_embed, cs_layer_block, cs_layer_tap, cs_layer_norm,
     cs_layer_projector, cs_layer_head;
 

@@ -83,6 +83,20 @@ void cs_tensors_sum(struct cs_run *run, int64_t n, void *x)
     cs_tensors_sum_floats(run, n, x);
 }
 
+void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts)
+{
+    struct cs_context *t = run->tensors;
+    if (t == NULL || t->start == NULL)
+        return;
+    const struct cs_exchange e = cs_exchange_new(run, t);
+    for (int k = 1; k < t->n; k++) {
+        const int r = other(t, k);
+        cs_exchange_add(&e, r, (char *)parts + t->place * bytes, bytes, true);
+        cs_exchange_add(&e, r, (char *)parts + r * bytes, bytes, false);
+    }
+    cs_exchange_move(&e);
+}
+
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        void *y)

@@ -17,6 +17,9 @@ bool cs_tensors_is_first(const struct cs_run *run);
 void cs_tensors_sum(struct cs_run *run, int64_t n, void *x);
 /* the same of fp32 numbers, whatever acts are */
 void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x);
+/* Parts of `bytes` each, one behind the other in the order of the ranks: the own one lies in its place,
+ * those of the others come. */
+void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts);
 
 /* ---- products at the edges of a half ---- */
 

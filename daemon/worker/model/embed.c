@@ -1,6 +1,7 @@
 /* The first layer of a module. Text: the rows of the token embedding, with encoder rows put over
  * the placeholders. Encoders: front.c. */
 #include "store/safetensors.h"
+#include "worker/layer/tensors.h"
 #include "worker/model/front.h"
 
 /* As transformers rounds it: to the type of the weights. */
@@ -24,6 +25,7 @@ static void embed_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const struct cs_input *in = run->input;
     run->ops->embed(run->ctx, rows, l->arch->width, in->at.embed_ids,
                     cs_weight(l, CS_PARAM_EMBED)->w, scale_of(run, l), y);
+    cs_tensors_sum(run, rows * l->arch->width, y); /* a row is 0 but where its word is */
     for (int32_t f = 0; f < l->n_feeds; f++) {
         const int32_t e = l->in[f].encoder;
         if (in->n_fills[e] > 0)

@@ -1,6 +1,6 @@
 /* The head of the LLM, where the loss is computed: rows with a label only, final norm, logits and
  * cross entropy in one pass. */
-#include "worker/layer/layers.h"
+#include "worker/model/head_words.h"
 
 /* The loss is made once, forward, and with it the gradients of its logits: kept->h2 is the gradient
  * after the norm, the weight's gradient is complete. Labels come in row order, slots in slot order,
@@ -26,6 +26,10 @@ static void head_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     run->ops->gather_rows(run->ctx, n, width, in->at.label_rows, x, picked);
     cs_run_norm(run, a, n, picked, cs_weight(l, CS_PARAM_NORM_W), cs_weight(l, CS_PARAM_NORM_B), h,
                 kept->stat1);
+    if (run->tensors != NULL) {
+        cs_head_words(run, l, h, kept->h2);
+        return;
+    }
     struct cs_ctx ctx = cs_run_xent_ctx(run, n, width, a->vocab);
     ctx.is_grad_new = cs_run_grad_ctx(run, is_training ? w : NULL, NULL).is_grad_new;
     run->ops->linear_xent(&ctx, n, width, a->vocab, h, w->w, in->at.label_ids, a->logit_softcap,

@@ -1,6 +1,7 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
 #include "worker/slot/item.h"
 #include "worker/slot/share.h"
+#include "worker/slot/split.h"
 #include "worker/slot/tokens.h"
 
 #include <string.h>
@@ -115,6 +116,22 @@ static enum cs_status prepare_labels(struct cs_input *in, int index, struct cs_e
     return CS_OK;
 }
 
+static void number_words(const struct cs_tp_share *own, int64_t n, int32_t *ids)
+{
+    for (int64_t i = 0; ids != NULL && i < n; i++)
+        ids[i] = ids[i] < own->begin || ids[i] >= own->end ? -1 : ids[i] - (int32_t)own->begin;
+}
+
+/* Where ranks have some words each: numbers among the own ones, -1 for those of others. */
+static void take_words(struct cs_input *in)
+{
+    const struct cs_tp_share *own = &in->tables->words;
+    if (own->end == 0)
+        return;
+    number_words(own, cs_split_rows(in), in->embed_ids);
+    number_words(own, in->n_labels, in->label_ids);
+}
+
 enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_tables *tables,
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs, struct cs_err *err)
@@ -152,6 +169,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     else
         cs_shares_make(input, NULL);
     cs_shares_take(input);
+    take_words(input);
     if (needs & CS_INPUT_CORRECT)
         input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);
     return CS_OK;

@@ -24,7 +24,7 @@
 #include "core/data/slot.h"
 #include "core/data/sources.h"
 #include "core/mask/cells.h"
-#include "core/model/graph.h"
+#include "core/model/tensor_parallel.h"
 #include "core/plan/tokens/context_map.h"
 #include "worker/device/device.h"
 #include "worker/device/scratch.h"
@@ -40,6 +40,9 @@ struct cs_input_tables {
     const struct cs_graph *graph;
     const struct cs_slot_budget *budget;
     int32_t vocab, n_positions; /* of the LLM */
+    /* Those that this rank has where ranks share them; end 0: all. Set by who knows the plan, before the
+     * first slot. */
+    struct cs_tp_share words;
 
     /* Masks and rotations that the graph's kinds of attention need, each once: the LLM's first. */
     struct cs_slot_mask {
@@ -171,7 +174,7 @@ struct cs_input {
     int32_t
         llm_rows; /* of the LLM's stages: those that are here and what is added; set by make_room */
     int32_t n_items[CS_MAX_ENCODERS], n_rows[CS_MAX_ENCODERS]; /* rows that leave the encoder */
-    int32_t *embed_ids;                         /* (llm_rows), -1 at rows that an encoder fills */
+    int32_t *embed_ids; /* (llm_rows), by tables->words; -1 at rows that an encoder fills */
     struct cs_input_rows rows[CS_MAX_ENCODERS]; /* inside the encoder */
     /* rows of the LLM that they fill: n_rows without sources; on a rank of a context those that are here */
     int32_t n_fills[CS_MAX_ENCODERS];
@@ -190,7 +193,7 @@ struct cs_input {
     uint64_t *word; /* (n_tokens) modality of a row, or NULL */
     /* (3, n_tokens) places over time, height and width (core/data/axes.h), NULL: no head turns by them */
     int32_t *axes;
-    int32_t *label_rows, *label_ids; /* (n_labels) */
+    int32_t *label_rows, *label_ids; /* (n_labels); ids by tables->words */
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
     double *row_loss; /* (n_labels) */

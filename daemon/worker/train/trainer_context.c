@@ -23,6 +23,17 @@ static int32_t width_of(const struct cs_plan *plan, int32_t branch)
     return 1;
 }
 
+/* of the vocabulary, on a rank of the LLM that shares them */
+static struct cs_tp_share words_of(const struct cs_trainer *t)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int32_t ranks = cs_plan_shape(plan, plan->head_stage).tp;
+    if (ranks < 2 || place_in(t, t->config.graph->llm) < 0)
+        return (struct cs_tp_share){0, 0};
+    return cs_tp_share(t->tables->vocab,
+                       (struct cs_tp){ranks, cs_plan_at(plan, t->config.rank).tp});
+}
+
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_plan *plan = t->config.plan;
@@ -34,6 +45,7 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         enc->ranks = width_of(plan, b);
         enc->place = place_in(t, b);
     }
+    t->tables->words = words_of(t);
     return cs_split_tables(t->tables, width_of(plan, graph->llm), place_in(t, graph->llm),
                            t->config.spec->context, plan->context_rows, err);
 }

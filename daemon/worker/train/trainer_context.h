@@ -7,7 +7,7 @@
 
 #include "worker/train/trainer.h"
 
-/* Who shares the LLM's rows of a slot, into the trainer's tables. */
+/* Who shares the LLM's rows of a slot, and which words this rank has, into the trainer's tables. */
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err) CS_NODISCARD;
 /* Evaluation with split rows: what the head said of each label comes to the first rank of the context,
  * which alone knows whole samples. After the step: nobody else talks. */

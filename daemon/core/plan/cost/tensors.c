@@ -10,12 +10,10 @@ static int32_t ranks_of(const struct cs_spec *spec, const char *branch)
     return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
-/* A reduce-scatter and an all-gather of the rows of a slot. */
-static int64_t sum_ns(const struct cs_graph *graph, const struct cs_layer *layer,
-                      const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                      int32_t tp)
+/* A reduce-scatter and an all-gather of rows. */
+static int64_t sum_ns(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                      const struct cs_device_class *device, int32_t tp)
 {
-    const int64_t rows = cs_layer_work(graph, layer, budget).tokens;
     const int64_t bytes =
         2 * rows * cs_layer_arch(graph, layer)->width * cs_device_element_bytes(device);
     if (device->link_bytes_per_s <= 0)
@@ -30,6 +28,33 @@ static int64_t share(int64_t ns, int32_t tp)
     return (ns + tp - 1) / tp;
 }
 
+/* The sums of a layer: of what a pass makes. */
+struct sums {
+    int64_t fwd, bwd;
+};
+
+/* Halves of a block have one sum each way. Embeddings of the own words are summed; the head's gradient is,
+ * in its forward, where it makes one. */
+static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *layer,
+                           const struct cs_slot_budget *budget,
+                           const struct cs_device_class *device, int32_t tp)
+{
+    const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
+    const bool is_head = layer->kind == CS_LAYER_HEAD;
+    const int64_t ns = sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp);
+    if (layer->kind == CS_LAYER_BLOCK)
+        return (struct sums){2 * ns, has_backward ? 2 * ns : 0};
+    return (struct sums){is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0};
+}
+
+/* A look-up writes all rows, whoever has the word. */
+static bool is_shared(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    return layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
+           (layer->kind == CS_LAYER_EMBED && cs_layer_arch(graph, layer)->kind == CS_MODULE_LLM);
+}
+
 void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
                       struct cs_layer_cost *cost)
@@ -38,12 +63,12 @@ void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
         const struct cs_layer *layer = &graph->layers[i];
         const int32_t branch = graph->modules[layer->module].branch;
         const int32_t tp = ranks_of(spec, graph->branches[branch].name);
-        if (tp == 1 || layer->kind != CS_LAYER_BLOCK)
+        const int32_t shares = layer->kind == CS_LAYER_EMBED ? 1 : tp;
+        if (tp == 1 || !is_shared(graph, layer))
             continue;
-        const int64_t ns = 2 * sum_ns(graph, layer, budget, device, tp);
-        const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
-        cost[i].fwd_ns = share(cost[i].fwd_ns, tp) + ns;
-        cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, tp) + (has_backward ? ns : 0);
-        cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, tp);
+        const struct sums sums = sums_of(graph, layer, budget, device, tp);
+        cost[i].fwd_ns = share(cost[i].fwd_ns, shares) + sums.fwd;
+        cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, shares) + sums.bwd;
+        cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);
     }
 }

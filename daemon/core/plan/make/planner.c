@@ -601,8 +601,9 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         if (p->placing.tp[b] > 1)
             say(p, cs_arena_printf(p->arena,
-                                   "The heads and the columns of the MLPs of %s are shared by %d "
+                                   "The heads%s and the columns of the MLPs of %s are shared by %d "
                                    "ranks of every stage.",
+                                   b == p->graph->llm ? ", the words" : "",
                                    p->graph->branches[b].name, p->placing.tp[b]));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
