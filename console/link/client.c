@@ -16,7 +16,8 @@ enum {
     RETRY_MAX_MS = 5000,
     START_AFTER_MS = 2000,
     RETRY_GONE_MS = 20,
-    FOR_EVER_MS = 3600000
+    FOR_EVER_MS = 3600000,
+    STOP_MS = 50 /* between looks at whether to stop */
 };
 
 /* conn is NULL while there is no connection. A call sets awaited; its answer is kept in answer and
@@ -39,6 +40,7 @@ struct cs_client {
     cs_client_message *on_message;
     cs_client_state *on_state;
     void *message_user, *state_user;
+    const atomic_bool *stop;
 };
 
 /* --- what arrives ------------------------------------------------------------------------------ */
@@ -99,7 +101,10 @@ static enum cs_status await(struct cs_client *c, int64_t id, int64_t timeout_ns,
     c->answer = NULL;
     while (status == CS_OK && c->answer == NULL) {
         int64_t left_ms = timeout_ns ? (end_ns - cs_now_ns()) / 1000000 : FOR_EVER_MS;
-        status = left_ms > 0 ? cs_conn_wait(c->conn, (int)left_ms, err) : CS_TIMEOUT;
+        const int64_t wait_ms = c->stop && left_ms > STOP_MS ? STOP_MS : left_ms;
+        status = left_ms > 0 ? cs_conn_wait(c->conn, (int)wait_ms, err) : CS_TIMEOUT;
+        if (status == CS_TIMEOUT && wait_ms < left_ms)
+            status = atomic_load(c->stop) ? cs_fail(err, CS_REFUSED, "stopped") : CS_OK;
         if (c->answer == NULL && c->end.status != CS_OK)
             status = cs_fail(err, c->end.status, "%s", c->end.text);
         else if (status == CS_TIMEOUT)
@@ -287,6 +292,11 @@ void cs_client_on_state(struct cs_client *c, cs_client_state *fn, void *user)
 {
     c->on_state = fn;
     c->state_user = user;
+}
+
+void cs_client_set_stop(struct cs_client *c, const atomic_bool *stop)
+{
+    c->stop = stop;
 }
 
 bool cs_client_is_connected(const struct cs_client *c)

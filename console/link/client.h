@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,9 @@ bool cs_client_has_started(const struct cs_client *client); /* the daemon that a
 bool cs_client_was_ended(const struct cs_client *client);
 const json_t *cs_client_hello(const struct cs_client *client); /* the daemon's hello.ok */
 const char *cs_client_path(const struct cs_client *client);
+
+/* Calls end with CS_REFUSED soon after *stop has become true; NULL: they do not. Borrowed. */
+void cs_client_set_stop(struct cs_client *client, const atomic_bool *stop);
 
 /* Takes the reference, sets the id and returns it; -1 when there is no connection. */
 int64_t cs_client_send(struct cs_client *client, json_t *request);

@@ -10,6 +10,7 @@
 #include "console/screen/keys/keys.h"
 #include "console/screen/keys/palette.h"
 #include "console/screen/panes.h"
+#include "console/views/edit_draw.h"
 #include "console/views/failure.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
@@ -106,29 +107,12 @@ static void draw_rule(const struct cs_store *store, const struct cs_screen *scre
 
 /* --- key line --------------------------------------------------------------------------------- */
 
-/* a line that is typed, with the cursor in it; where it is long, its end */
-static void draw_edit(const struct cs_screen *screen, const char *mark, struct cs_area area)
-{
-    const struct cs_edit *edit = &screen->edit;
-    const char *from = edit->text, *cursor = edit->text + edit->at;
-    const int x = 1 + cs_draw(area, 1, 0, CS_STYLE_KEY, mark);
-    uint32_t code;
-    while (cs_utf8_width(from, (size_t)(cursor - from)) > area.w - x - 2) {
-        const size_t n = cs_utf8_decode(from, strlen(from), &code);
-        from += n ? n : 1;
-    }
-    cs_draw(area, x, 0, CS_STYLE_TEXT, from);
-    const int at = x + cs_utf8_width(from, (size_t)(cursor - from));
-    const size_t n = cs_utf8_decode(cursor, strlen(cursor), &code);
-    cs_draw_n(area, at, 0, CS_STYLE_CURSOR, n ? cursor : " ", n ? n : 1);
-}
-
 static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
 {
     static const char *const marks[] = {
         [CS_PROMPT_FIND] = "/", [CS_PROMPT_FILTER] = "only rows with: ", [CS_PROMPT_COMMAND] = ":"};
     if (screen->prompt >= CS_PROMPT_FIND) {
-        draw_edit(screen, marks[screen->prompt], area);
+        cs_edit_draw(&screen->edit, marks[screen->prompt], area, 1, 0, true);
         return;
     }
     const char *verb = screen->order->name;
@@ -146,7 +130,8 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
 {
     struct cs_fields fields = {0};
     struct cs_key_row rows[CS_KEYS];
-    int n = cs_keys_of(screen->view, rows);
+    const int n =
+        cs_screen_text(screen) ? cs_keys_text(screen->view, rows) : cs_keys_of(screen->view, rows);
     if (screen->prompt != CS_PROMPT_NONE) {
         draw_prompt(screen, area);
         return;

@@ -4,59 +4,25 @@
 
 #include <langinfo.h>
 #include <locale.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "console/screen/keys/config.h"
 #include "console/screen/keys/keys.h"
 #include "console/screen/mouse.h"
 #include "console/screen/screen.h"
 #include "console/screen/terminal/lend.h"
-#include "console/screen/terminal/term_ncurses.h"
+#include "console/screen/ui_private.h"
 #include "core/base/clock.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
-#include "core/wire/wire.h"
 
-enum {
-    DRAW_MS = 100,
-    PIECE_MS = 10,
-    CLOCK_S = 5,
-    METRIC_ROWS = 2000,
-    EVENT_ROWS = 100,
-    LOG_ROWS = 2000,
-    LIST_S = 10
-};
+enum { DRAW_MS = 100, PIECE_MS = 10, CLOCK_S = 5, LIST_S = 10 };
 
 enum { INTERRUPT = 3 /* C-c: one is enough in run, as without the screen */ };
-
-struct ui {
-    struct event_base *base;
-    struct cs_client *client;
-    const struct cs_ui_options *options;
-    struct cs_store *store;
-    struct cs_screen screen;
-    struct cs_term *term;
-    struct cs_canvas *canvas;
-    struct event *input, *winch, *ends[3], *draw, *clock;
-    uint64_t drawn_version;
-    bool is_dirty, is_draw_armed;
-    int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
-    int64_t logs_id;
-    int64_t beside_id[CS_STORE_BESIDE][2]; /* answers about jobs laid over: rows, specification */
-    int64_t listed_ns;
-    int64_t view_id, view_sub; /* asked for, open: what only the view that is shown needs */
-    const char *view_flag;     /* of view_id or view_sub */
-    char end_state[16];        /* end of the watched job that was told */
-    struct cs_screen_config config;
-    bool has_mouse; /* as the terminal was told */
-    int theme;
-};
 
 /* --- drawing: at most one screen per DRAW_MS -------------------------------------------------- */
 
@@ -69,7 +35,7 @@ static void arm_draw(struct ui *ui)
     }
 }
 
-static void changed(struct ui *ui)
+void cs_ui_changed(struct ui *ui)
 {
     ui->is_dirty = true;
     arm_draw(ui);
@@ -104,267 +70,13 @@ static void on_draw(evutil_socket_t fd, short what, void *user)
         draw_now(ui);
 }
 
-/* --- questions to the daemon ------------------------------------------------------------------ */
-
-static int64_t ask(struct ui *ui, const char *type, int64_t job)
-{
-    json_t *request = cs_msg_new(type);
-    if (job > 0)
-        cs_msg_set_int(request, "job", job);
-    return cs_client_send(ui->client, request);
-}
-
-static void ask_list(struct ui *ui)
-{
-    ui->listed_ns = cs_now_ns();
-    ask(ui, "jobs.list", 0);
-}
-
-static void subscribe(struct ui *ui, int64_t job)
-{
-    json_t *request = cs_msg_new("sub.open");
-    cs_msg_set_int(request, "job", job);
-    cs_msg_set_bool(request, "gauges", job != 0);
-    cs_msg_set_bool(request, "logs", job != 0);
-    cs_msg_set_bool(request, "events", job == 0); /* of all jobs, once */
-    int64_t id = cs_client_send(ui->client, request);
-    if (job != 0)
-        ui->sub_id = id;
-}
-
-/* What happened before: state changes and notes, and the newest lines of all logs. What comes live
- * meanwhile is told apart by the store. */
-static void ask_past(struct ui *ui)
-{
-    json_t *events = cs_msg_new("job.events"), *logs = cs_msg_new("job.logs");
-    cs_msg_set_int(events, "job", ui->store->job);
-    cs_msg_set_int(events, "limit", EVENT_ROWS);
-    ui->events_id = cs_client_send(ui->client, events);
-    cs_msg_set_int(logs, "job", ui->store->job);
-    cs_msg_set_int(logs, "limit", LOG_ROWS);
-    ui->logs_id = cs_client_send(ui->client, logs);
-    ui->store->wants_past = false;
-}
-
-/* Rows after `after`; of a long job each stands for several steps. */
-static int64_t ask_rows(struct ui *ui, int64_t job, int64_t after)
-{
-    json_t *metrics = cs_msg_new("job.metrics");
-    const struct cs_store_job *known = cs_store_find(ui->store, job);
-    cs_msg_set_int(metrics, "job", job);
-    cs_msg_set_int(metrics, "after_step", after);
-    cs_msg_set_int(metrics, "limit", 2 * METRIC_ROWS); /* evaluations are always there */
-    cs_msg_set_bool(metrics, "fold", true);
-    cs_msg_set_int(
-        metrics, "every",
-        known && known->step - after > METRIC_ROWS ? (known->step - after) / METRIC_ROWS + 1 : 1);
-    return cs_client_send(ui->client, metrics);
-}
-
-static void ask_beside(struct ui *ui)
-{
-    for (int i = 0; i < CS_STORE_BESIDE; i++) {
-        const struct cs_store_beside *beside = &ui->store->beside[i];
-        ui->beside_id[i][0] = ui->beside_id[i][1] = 0;
-        if (beside->job == 0 || !ui->client || !cs_client_is_connected(ui->client))
-            continue;
-        ui->beside_id[i][0] = ask_rows(ui, beside->job, beside->metrics.last_step);
-        if (beside->spec == NULL)
-            ui->beside_id[i][1] = ask(ui, "job.show", beside->job);
-    }
-}
-
-/* whether a message answers for a job that is laid over */
-static bool take_beside(struct ui *ui, const json_t *msg)
-{
-    for (int i = 0; i < CS_STORE_BESIDE && cs_msg_is_reply(msg); i++)
-        for (int k = 0; k < 2; k++) {
-            if (ui->beside_id[i][k] <= 0 || cs_msg_id(msg) != ui->beside_id[i][k])
-                continue;
-            cs_store_beside_message(ui->store, ui->store->beside[i].job, msg);
-            return true;
-        }
-    return false;
-}
-
-static void ask_job(struct ui *ui)
-{
-    int64_t job = ui->store->job;
-    if (job == 0 || !cs_client_is_connected(ui->client))
-        return;
-    ui->show_id = ask(ui, "job.show", job);
-    ui->metrics_id = ask_rows(ui, job, cs_series_last_step(ui->store->loss));
-    subscribe(ui, job);
-    ask_past(ui);
-}
-
-/* What only the view that is shown needs, such as GPUs, which the daemon reads every second, is
- * asked for while somebody looks at it. */
-static void subscribe_view(struct ui *ui)
-{
-    const char *flag = cs_view_ops(ui->screen.view)->subscribe;
-    if (!ui->client || !cs_client_is_connected(ui->client) || ui->view_id > 0 ||
-        (ui->view_sub > 0 && ui->view_flag == flag))
-        return;
-    if (ui->view_sub > 0) {
-        json_t *close = cs_msg_new("sub.close");
-        cs_msg_set_int(close, "sub", ui->view_sub);
-        cs_client_send(ui->client, close);
-        ui->view_sub = 0;
-    }
-    if (flag) {
-        json_t *open = cs_msg_new("sub.open");
-        cs_msg_set_bool(open, "gauges", false);
-        cs_msg_set_bool(open, "events", false);
-        cs_msg_set_bool(open, flag, true);
-        ui->view_id = cs_client_send(ui->client, open);
-        ui->view_flag = flag;
-    }
-}
-
-static void select_job(struct ui *ui, int64_t job)
-{
-    if (!ui->client)
-        return; /* there is only one */
-    if (ui->sub > 0) {
-        json_t *close = cs_msg_new("sub.close");
-        cs_msg_set_int(close, "sub", ui->sub);
-        cs_client_send(ui->client, close);
-    }
-    ui->sub = 0;
-    cs_store_select(ui->store, job);
-    ask_job(ui);
-}
-
-static void send_order(struct ui *ui)
-{
-    ui->order_id = ask(ui, ui->screen.order->message, ui->screen.order_job);
-    snprintf(ui->screen.message, sizeof ui->screen.message,
-             ui->order_id < 0 ? "no connection: %s %lld was not sent" : "%s %lld sent",
-             ui->screen.order->message, (long long)ui->screen.order_job);
-    ui->screen.message_style = ui->order_id < 0 ? CS_STYLE_BAD : CS_STYLE_DIM;
-}
-
-/* --- what comes from the daemon --------------------------------------------------------------- */
-
-static void say(struct ui *ui, enum cs_style style, const char *text)
+void cs_ui_say(struct ui *ui, enum cs_style style, const char *text)
 {
     cs_str_copy(ui->screen.message, sizeof ui->screen.message, text);
     ui->screen.message_style = style;
 }
 
-static void tell_end(struct ui *ui)
-{
-    const struct cs_store_job *job = cs_store_find(ui->store, ui->options->job);
-    if (!ui->options->is_watching || !job || strcmp(job->state, ui->end_state) == 0)
-        return;
-    bool is_paused = strcmp(job->state, "PAUSED") == 0;
-    if (!cs_state_is_over(job->state) && !is_paused) {
-        ui->end_state[0] = '\0';
-        return;
-    }
-    cs_str_copy(ui->end_state, sizeof ui->end_state, job->state);
-    snprintf(ui->screen.message, sizeof ui->screen.message, "job %lld is %s%s%.120s   q leaves",
-             (long long)job->id, job->state, job->reason[0] ? ": " : "", job->reason);
-    ui->screen.message_style =
-        strcmp(job->state, "DONE") == 0 || is_paused ? CS_STYLE_GOOD : CS_STYLE_BAD;
-}
-
-static bool is_stale_answer(const struct ui *ui, const json_t *msg)
-{
-    const struct {
-        const char *type;
-        int64_t id;
-    } rows[] = {
-        {"job.metrics", ui->metrics_id},
-        {"job.events",  ui->events_id },
-        {"job.logs",    ui->logs_id   },
-        {"job.show",    ui->show_id   },
-    };
-
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
-        if (cs_msg_is_reply(msg) && strcmp(cs_msg_type(msg), rows[i].type) == 0)
-            return cs_msg_id(msg) != rows[i].id;
-    return false;
-}
-
-static void on_error(struct ui *ui, const json_t *msg)
-{
-    if (cs_msg_id(msg) >= 0 && cs_msg_id(msg) == ui->logs_id)
-        return; /* a daemon that is older than this question */
-    struct cs_err err = {.text = ""};
-    (void)!cs_msg_to_err(msg, &err);
-    say(ui, CS_STYLE_BAD, err.text);
-}
-
-static void on_message(void *user, const json_t *msg)
-{
-    struct ui *ui = user;
-    const char *type = cs_msg_type(msg);
-    if (take_beside(ui, msg)) {
-        changed(ui);
-        return;
-    }
-    if (is_stale_answer(ui, msg))
-        return;
-    if (strcmp(type, "error") == 0)
-        on_error(ui, msg);
-    if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->sub_id)
-        ui->sub = cs_msg_int(msg, "sub", 0);
-    if (strcmp(type, "sub.open") == 0 && cs_msg_id(msg) == ui->view_id) {
-        ui->view_sub = cs_msg_int(msg, "sub", 0);
-        ui->view_id = 0;
-        subscribe_view(ui);
-    }
-    cs_store_message(ui->store, msg);
-    if (strcmp(type, "job.show") == 0)
-        cs_store_adopt_trace(ui->store);
-    if (ui->store->wants_show) {
-        ui->store->wants_show = false;
-        ui->show_id = ask(ui, "job.show", ui->store->job);
-    }
-    if (ui->store->wants_past && ui->store->job != 0)
-        ask_past(ui);
-    tell_end(ui);
-    changed(ui);
-}
-
-static void start_session(struct ui *ui)
-{
-    const json_t *hello = cs_client_hello(ui->client);
-    if (hello)
-        cs_str_copy(ui->store->node, sizeof ui->store->node, cs_msg_str(hello, "node", ""));
-    ui->sub = ui->view_sub = ui->view_id = 0;
-    ask(ui, "node.show", 0);
-    ask_list(ui);
-    subscribe(ui, 0);
-    ask_job(ui);
-    ask_beside(ui);
-    subscribe_view(ui);
-}
-
-static void on_state(void *user, bool is_connected)
-{
-    struct ui *ui = user;
-    cs_store_connected(ui->store, is_connected);
-    if (is_connected)
-        start_session(ui);
-    changed(ui);
-}
-
 /* --- keys and signals ------------------------------------------------------------------------- */
-
-/* Pasted text goes into a line that is being typed; anywhere else it is no keys. */
-static void paste(struct ui *ui)
-{
-    size_t n;
-    const char *text = cs_term_pasted(ui->term, &n);
-    if (cs_screen_paste(&ui->screen, text, n))
-        return;
-    snprintf(ui->screen.message, sizeof ui->screen.message,
-             "%zu pasted bytes are not taken as keys", n);
-    ui->screen.message_style = CS_STYLE_WARN;
-}
 
 static void set_terminal(struct ui *ui)
 {
@@ -379,13 +91,13 @@ static void set_terminal(struct ui *ui)
 static void obey(struct ui *ui, unsigned todo)
 {
     if (todo & CS_DO_SELECT)
-        select_job(ui, ui->screen.cursor_job);
+        cs_ui_select_job(ui, ui->screen.cursor_job);
     if (todo & CS_DO_BESIDE) {
         cs_store_set_beside(ui->store, ui->screen.metrics.beside, ui->screen.metrics.n_beside);
-        ask_beside(ui);
+        cs_ui_ask_beside(ui);
     }
     if (todo & CS_DO_ORDER)
-        send_order(ui);
+        cs_ui_send_order(ui);
     if (todo & CS_DO_REPAINT)
         cs_term_repaint(ui->term);
     if (todo & CS_DO_SUSPEND)
@@ -396,11 +108,28 @@ static void obey(struct ui *ui, unsigned todo)
         cs_lend_page(ui->term, &ui->screen, ui->store);
     if (todo & CS_DO_SHELL)
         cs_lend_command(ui->term, ui->screen.shell, ui->options->socket);
+    if (todo & CS_DO_LUA)
+        cs_ui_lua_ask(ui);
     if (todo & CS_DO_QUIT)
         event_base_loopbreak(ui->base);
     set_terminal(ui);
-    subscribe_view(ui);
+    cs_ui_subscribe_view(ui);
     ui->is_dirty = true;
+}
+
+/* Pasted text goes into a line that is being typed; anywhere else it is no keys. */
+static void paste(struct ui *ui)
+{
+    size_t n;
+    const char *text = cs_term_pasted(ui->term, &n);
+    const unsigned todo = cs_screen_paste(&ui->screen, text, n);
+    if (todo) {
+        obey(ui, todo);
+        return;
+    }
+    snprintf(ui->screen.message, sizeof ui->screen.message,
+             "%zu pasted bytes are not taken as keys", n);
+    ui->screen.message_style = CS_STYLE_WARN;
 }
 
 static void point(struct ui *ui)
@@ -425,7 +154,8 @@ static void on_input(evutil_socket_t fd, short what, void *user)
             had_key = true;
             continue;
         }
-        bool is_detach = key == INTERRUPT && ui->options->is_watching && !ui->screen.prompt;
+        const bool is_detach = key == INTERRUPT && ui->options->is_watching && !ui->screen.prompt &&
+                               !cs_screen_text(&ui->screen);
         obey(ui, is_detach ? (unsigned)CS_DO_QUIT : cs_screen_key(&ui->screen, ui->store, key));
         had_key = true;
     }
@@ -443,7 +173,7 @@ static void on_winch(evutil_socket_t fd, short what, void *user)
     (void)fd;
     (void)what;
     cs_term_resize(ui->term);
-    changed(ui);
+    cs_ui_changed(ui);
 }
 
 static void on_end_signal(evutil_socket_t fd, short what, void *user)
@@ -462,10 +192,10 @@ static void on_clock(evutil_socket_t fd, short what, void *user)
     (void)what;
     if (ui->client && cs_now_ns() - ui->listed_ns > LIST_S * INT64_C(1000000000) &&
         cs_client_is_connected(ui->client))
-        ask_list(ui);
+        cs_ui_ask_list(ui);
     if (ui->screen.view == CS_VIEW_METRICS)
-        ask_beside(ui);
-    changed(ui);
+        cs_ui_ask_beside(ui);
+    cs_ui_changed(ui);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -501,6 +231,7 @@ static void close_all(struct ui *ui)
         cs_client_on_message(ui->client, NULL, NULL);
         cs_client_on_state(ui->client, NULL, NULL);
     }
+    cs_ui_lua_close(ui);
     free_event(ui->input);
     free_event(ui->winch);
     free_event(ui->draw);
@@ -541,7 +272,7 @@ static void take_config(struct ui *ui)
 {
     struct cs_err err = {.text = ""};
     if (cs_screen_config_load(&ui->config, &err) != CS_OK)
-        say(ui, CS_STYLE_WARN, err.text);
+        cs_ui_say(ui, CS_STYLE_WARN, err.text);
     ui->screen.config = &ui->config;
     ui->screen.commands = ui->options->commands;
     ui->screen.n_commands = ui->options->n_commands;
@@ -574,10 +305,11 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
         ui.screen.view = CS_VIEW_PLAN;
     take_config(&ui);
     open_events(&ui);
+    cs_ui_lua_open(&ui);
     if (client) {
-        cs_client_on_message(client, on_message, &ui);
-        cs_client_on_state(client, on_state, &ui);
-        on_state(&ui, cs_client_is_connected(client));
+        cs_client_on_message(client, cs_ui_on_message, &ui);
+        cs_client_on_state(client, cs_ui_on_state, &ui);
+        cs_ui_on_state(&ui, cs_client_is_connected(client));
     }
     draw_now(&ui);
     event_base_dispatch(base);

@@ -9,6 +9,7 @@
 
 struct cs_store;
 struct cs_screen_command;
+struct cs_engine;
 
 struct cs_ui_options {
     struct cs_store *store; /* shown as it is, in the Plan view, without a client; borrowed */
@@ -20,7 +21,8 @@ struct cs_ui_options {
     bool has_mouse;
     const struct cs_screen_command *commands; /* that the palette offers; borrowed */
     int n_commands;
-    const char *socket; /* that those commands take; NULL: your own daemon */
+    const char *socket;             /* that those commands take; NULL: your own daemon */
+    const struct cs_engine *engine; /* of the Lua view, borrowed; NULL: there is none */
 };
 
 struct cs_ui_result {

@@ -20,6 +20,13 @@ const struct cs_view_ops *cs_view_ops(enum cs_view view)
     return views[view].ops;
 }
 
+const struct cs_view_text *cs_screen_text(const struct cs_screen *screen)
+{
+    const struct cs_view_text *text = cs_view_ops(screen->view)->text;
+    const bool is_covered = screen->has_help || screen->failure != 0;
+    return text && !is_covered && text->is_open(screen) ? text : NULL;
+}
+
 const char *cs_view_name(enum cs_view view)
 {
     return views[view].name;

@@ -107,7 +107,7 @@ static void finish(lua_State *L, const char *reason)
     struct cs_lua_state *state = cs_lua_state_of(L);
     where(L, state->why, sizeof state->why);
     size_t n = strlen(state->why);
-    snprintf(state->why + n, sizeof state->why - n, "%s; move work out of loops", reason);
+    snprintf(state->why + n, sizeof state->why - n, "%s", reason);
     state->is_over = true;
     raise_why(L);
 }
@@ -122,10 +122,12 @@ void cs_lua_check(lua_State *L)
 {
     const struct cs_lua_state *state = cs_lua_state_of(L);
     cs_lua_end(L);
+    if (state->stop && atomic_load(state->stop))
+        finish(L, "stopped");
     if (state->left <= 0)
-        finish(L, "the script used up its instructions");
+        finish(L, "the script used up its instructions; move work out of loops");
     if (cs_now_ns() > state->deadline_ns)
-        finish(L, "the script used up its time");
+        finish(L, "the script used up its time; move work out of loops");
 }
 
 void cs_lua_charge(lua_State *L, int64_t instructions)
@@ -162,6 +164,7 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
     state->set = limits ? limits->set : NULL;
     state->ask = limits ? limits->ask : NULL;
     state->ask_user = limits ? limits->ask_user : NULL;
+    state->stop = limits ? limits->stop : NULL;
     state->budget = limits && limits->instructions ? limits->instructions : 50000000;
     state->time_ns = limits && limits->time_ns ? limits->time_ns : USUAL_TIME_NS;
     start(state);

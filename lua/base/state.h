@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "core/base/buf.h"
@@ -27,6 +28,7 @@ struct cs_lua_limits {
     const struct cs_texts *set; /* NAME=VALUE for cs.param; NULL: none. Must outlive the state */
     cs_lua_ask *ask;            /* of cs.jobs; NULL: there is nobody to ask */
     void *ask_user;
+    const atomic_bool *stop; /* the script is over soon after it has become true; NULL: never */
 };
 
 struct cs_lua_value;
@@ -39,6 +41,7 @@ struct cs_lua_state {
     const struct cs_texts *set;
     cs_lua_ask *ask;
     void *ask_user;
+    const atomic_bool *stop;
     uint32_t set_used;              /* a bit each: the script has asked for it */
     size_t used_bytes, limit_bytes; /* used: with value_bytes */
     size_t value_bytes;             /* outside Lua's memory: what values hold that were counted */

@@ -44,6 +44,9 @@ enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out,
  * that runs offers, without one the GPUs of this machine. */
 enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
                                  struct cs_err *err) CS_NODISCARD;
+/* ... and what is to be told of it, lines, is the caller's to tell */
+enum cs_status cs_cmd_here_noted(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
+                                 struct cs_buf *notes, struct cs_err *err) CS_NODISCARD;
 
 /* job_figures.c: figures of a job object as text, "-" where unknown */
 void cs_cmd_number(char out[32], const json_t *job, const char *key, double scale, int decimals,

@@ -75,6 +75,10 @@ static void add_keys(const struct cs_commands *all, struct cs_buf *out)
     (void)all;
     add_key_rows(out, rows, n, "In every view", "");
     for (int v = 0; v < CS_VIEW_COUNT; v++) {
+        n = cs_keys_text((enum cs_view)v, rows);
+        if (n > 0)
+            add_key_rows(out, rows, n, "While something is typed in ",
+                         cs_view_ops((enum cs_view)v)->title);
         n = cs_keys_own((enum cs_view)v, rows);
         if (n > 0)
             add_key_rows(out, rows, n, "In ", cs_view_ops((enum cs_view)v)->title);

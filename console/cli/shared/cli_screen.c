@@ -8,6 +8,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/cli/docs/screen_options.h"
+#include "console/cli/shared/repl/repl.h"
 #include "console/screen/ui.h"
 #include "console/views/state/state.h"
 #include "core/wire/wire.h"
@@ -40,8 +41,13 @@ static enum cs_status show(struct cs_cmd *cmd, const struct cs_ui_options *ui, s
     own.commands = commands;
     own.n_commands = fill_commands(cmd->all, commands);
     own.socket = cmd->socket;
+    struct cs_engine engine = {.self = NULL};
     CS_TRY(cs_cmd_connect(cmd, err));
-    CS_TRY(cs_ui_run(cmd->base, cmd->client, &own, &result, err));
+    CS_TRY(cs_repl_engine_new(cmd->socket, ui->is_read_only, &engine, err));
+    own.engine = &engine;
+    enum cs_status status = cs_ui_run(cmd->base, cmd->client, &own, &result, err);
+    cs_repl_engine_free(&engine);
+    CS_TRY(status);
     cs_client_on_message(cmd->client, NULL, NULL);
     cs_client_on_state(cmd->client, NULL, NULL);
     cmd->exit_code = result.is_over ? result.exit : 0;
@@ -92,12 +98,16 @@ enum cs_status cs_cli_screen(const struct cs_commands *all, int argc, char **arg
 
 enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err)
 {
-    const struct cs_ui_options ui = {.store = store};
+    struct cs_engine engine = {.self = NULL};
+    const struct cs_ui_options ui = {.store = store, .engine = &engine};
     struct cs_ui_result result = {0};
     struct event_base *base = event_base_new();
     if (!base)
         return cs_fail(err, CS_INTERNAL, "no event loop");
-    enum cs_status status = cs_ui_run(base, NULL, &ui, &result, err);
+    enum cs_status status = cs_repl_engine_new(NULL, false, &engine, err);
+    if (status == CS_OK)
+        status = cs_ui_run(base, NULL, &ui, &result, err);
+    cs_repl_engine_free(&engine);
     event_base_free(base);
     return status;
 }

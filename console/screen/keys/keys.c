@@ -99,16 +99,23 @@ static unsigned press(struct cs_screen *screen, const struct cs_store *store, in
 
 static unsigned press_one(struct cs_screen *screen, const struct cs_store *store, int key)
 {
+    const struct cs_view_text *text = cs_screen_text(screen);
     screen->message[0] = '\0';
     if (screen->prompt != CS_PROMPT_NONE)
         return cs_prompt_key(screen, store, key) | CS_DO_DRAW;
+    if (text && screen->n_pending == 0) {
+        const unsigned todo = text->key(screen, store, key);
+        if (todo)
+            return todo | CS_DO_DRAW;
+    }
     return press(screen, store, key) | CS_DO_DRAW;
 }
 
 /* Keys that a user has bound stand for others, which count as they always do. */
 unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, int key)
 {
-    const bool is_first = screen->prompt == CS_PROMPT_NONE && screen->n_pending == 0;
+    const bool is_first =
+        screen->prompt == CS_PROMPT_NONE && screen->n_pending == 0 && !cs_screen_text(screen);
     const struct cs_binding *own =
         is_first ? cs_screen_config_find(screen->config, screen->view, key) : NULL;
     unsigned todo = CS_DO_DRAW;
@@ -140,7 +147,10 @@ static enum cs_status press_word(struct cs_screen *screen, struct cs_store *stor
             cs_store_select(store, screen->cursor_job);
         if (*todo & CS_DO_BESIDE)
             cs_store_set_beside(store, screen->metrics.beside, screen->metrics.n_beside);
-        *todo &= ~(unsigned)(CS_DO_SELECT | CS_DO_BESIDE);
+        if (*todo & CS_DO_LUA)
+            cs_lua_screen_refuse(screen->lua, "a screen that is text evaluates nothing; "
+                                              "'cornstarch-console lua -e' does");
+        *todo &= ~(unsigned)(CS_DO_SELECT | CS_DO_BESIDE | CS_DO_LUA);
     }
     return CS_OK;
 }

@@ -14,8 +14,8 @@ bool cs_key_parse(const char *name, size_t n, int *key);
 /* One key pressed: changes the screen, never the store. With CS_DO_SELECT the job to select is
  * screen->cursor_job. */
 unsigned cs_screen_key(struct cs_screen *screen, const struct cs_store *store, int key);
-/* Text that was pasted, into the line that is being typed; false: none is. */
-bool cs_screen_paste(struct cs_screen *screen, const char *text, size_t n);
+/* Text that was pasted, into what is being typed; returns CS_DO_*, 0: nothing is. */
+unsigned cs_screen_paste(struct cs_screen *screen, const char *text, size_t n);
 /* keys by name, separated by spaces; a word that is no name is typed letter by letter. Stops at
  * quit. CS_USAGE names the word. */
 enum cs_status cs_screen_keys(struct cs_screen *screen, struct cs_store *store, const char *names,
@@ -28,6 +28,8 @@ enum { CS_KEYS = 96 /* most rows of one view with those of all */ };
 int cs_keys_of(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 int cs_keys_own(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 int cs_keys_common(struct cs_key_row out[CS_KEYS]);
+/* of what is typed in a view (cs_view_text) */
+int cs_keys_text(enum cs_view view, struct cs_key_row out[CS_KEYS]);
 const char *cs_key_row_help(const struct cs_key_row *row);
 
 /* the name of a key as cs_key_parse reads it, "Alt-P" "F5" "C-x" "Space" */

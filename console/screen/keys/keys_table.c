@@ -49,13 +49,22 @@ static int put(struct cs_key_row *out, int n, const struct cs_key_row *rows, siz
     return n + (int)n_rows;
 }
 
+static int put_table(struct cs_key_row *out, const struct cs_key_row *rows)
+{
+    size_t n = 0;
+    while (rows && rows[n].keys)
+        n++;
+    return rows ? put(out, 0, rows, n) : 0;
+}
+
 int cs_keys_own(enum cs_view view, struct cs_key_row out[CS_KEYS])
 {
-    const struct cs_key_row *own = cs_view_ops(view)->keys;
-    size_t n = 0;
-    while (own && own[n].keys)
-        n++;
-    return own ? put(out, 0, own, n) : 0;
+    return put_table(out, cs_view_ops(view)->keys);
+}
+
+int cs_keys_text(enum cs_view view, struct cs_key_row out[CS_KEYS])
+{
+    return cs_view_ops(view)->text ? put_table(out, cs_view_ops(view)->text->keys) : 0;
 }
 
 static int put_views(struct cs_key_row *out, int n)

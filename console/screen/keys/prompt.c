@@ -92,10 +92,12 @@ unsigned cs_prompt_key(struct cs_screen *screen, const struct cs_store *store, i
     return kinds[screen->prompt](screen, store, key);
 }
 
-bool cs_screen_paste(struct cs_screen *screen, const char *text, size_t n)
+unsigned cs_screen_paste(struct cs_screen *screen, const char *text, size_t n)
 {
-    const bool is_line = screen->prompt >= CS_PROMPT_FIND;
-    if (is_line)
+    const struct cs_view_text *view = cs_screen_text(screen);
+    if (screen->prompt >= CS_PROMPT_FIND) {
         cs_edit_insert(&screen->edit, text, n);
-    return is_line;
+        return CS_DO_DRAW;
+    }
+    return view && screen->prompt == CS_PROMPT_NONE ? view->paste(screen, text, n) : 0;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CS_EDIT_CAP = 256 };
+enum { CS_EDIT_CAP = 1024 };
 
 struct cs_edit {
     char text[CS_EDIT_CAP];

@@ -11,6 +11,7 @@
     X(METRICS, metrics)                                                                            \
     X(GPUS, gpus)                                                                                  \
     X(LOGS, logs)                                                                                  \
+    X(LUA, lua)                                                                                    \
     X(PLAN, plan)
 
 enum cs_view {

@@ -24,6 +24,8 @@ void cs_screen_free(struct cs_screen *screen)
         cs_previews_begin(screen->previews, NULL, 0);
     free(screen->previews);
     screen->previews = NULL;
+    cs_lua_screen_free(screen->lua);
+    screen->lua = NULL;
 }
 
 int cs_screen_clamp(int value, int low, int high)
@@ -42,6 +44,8 @@ void cs_screen_show(struct cs_screen *screen, enum cs_view view)
     screen->view = view;
     screen->has_help = false;
     screen->failure = 0;
+    if (view == CS_VIEW_LUA && screen->lua)
+        screen->lua->is_left = false; /* it is opened to type */
 }
 
 void cs_screen_ask(struct cs_screen *screen, enum cs_prompt prompt, const char *text)

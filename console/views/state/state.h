@@ -8,6 +8,7 @@
 #include "console/store/store.h"
 #include "console/views/state/edit.h"
 #include "console/views/state/job_orders.h"
+#include "console/views/state/lua_state.h"
 #include "console/views/state/metrics_state.h"
 #include "console/views/state/needle.h"
 #include "console/views/state/registry.h"
@@ -117,6 +118,7 @@ struct cs_screen {
     bool gpus_of_job; /* only those of the selected job */
 
     struct cs_metrics_screen metrics;
+    struct cs_lua_screen *lua; /* owned; NULL: nothing was typed yet */
 
     enum cs_log_level log_level;
     int log_rank; /* CS_RANK_ALL or a rank as in the store */

@@ -20,7 +20,8 @@ enum {
     CS_DO_BESIDE = 64, /* cs_store_set_beside(screen->metrics.beside) and ask for them */
     CS_DO_COPY = 128,  /* the row under the cursor to the clipboard */
     CS_DO_PAGE = 256,  /* all rows of the list to the pager */
-    CS_DO_SHELL = 512  /* screen->shell with the terminal to itself */
+    CS_DO_SHELL = 512, /* screen->shell with the terminal to itself */
+    CS_DO_LUA = 1024   /* screen->lua->want */
 };
 
 /* Changes the screen, never the store; returns CS_DO_*. */
@@ -50,10 +51,19 @@ struct cs_view_list {
                   int y);
 };
 
+/* A view that is typed into: while it is open, keys and pasted text go there. */
+struct cs_view_text {
+    bool (*is_open)(const struct cs_screen *screen);
+    const struct cs_key_row *keys; /* those of the key line, help and manual; they do nothing */
+    /* returns CS_DO_*; 0: it is no key of the text, and does what it does in every view */
+    unsigned (*key)(struct cs_screen *screen, const struct cs_store *store, int key);
+    unsigned (*paste)(struct cs_screen *screen, const char *text, size_t n); /* CS_DO_* */
+};
+
 /* A row of the table of views. draw and the texts are required, NULL stands for nothing to do. */
 struct cs_view_ops {
     const char *title, *short_title;
-    const char *key;        /* that opens it: a digit; 8 is kept for Lua */
+    const char *key;        /* that opens it: a digit */
     const char *help;       /* what it shows, for the manual: sentences, a line each */
     enum cs_view beside[2]; /* shown beside it on large screens */
     const char *command;    /* of the program that says the same, NULL none */
@@ -66,6 +76,7 @@ struct cs_view_ops {
     /* Esc: one step back inside the view; false: there is none, and the jobs are shown */
     bool (*back)(struct cs_screen *screen);
     const struct cs_view_list *list; /* NULL: none */
+    const struct cs_view_text *text; /* NULL: nothing is typed here */
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
@@ -78,6 +89,9 @@ CS_VIEW_TABLE(X)
 #undef X
 
 const struct cs_view_ops *cs_view_ops(enum cs_view view);
+/* where what is typed goes now, unless a line is asked for: a text of the view that is shown; NULL: keys do
+ * what their tables say */
+const struct cs_view_text *cs_screen_text(const struct cs_screen *screen);
 /* the row under the cursor of the view that is shown, of a list that has rows */
 void cs_view_row_text(const struct cs_store *store, const struct cs_screen *screen,
                       struct cs_buf *out);

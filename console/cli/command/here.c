@@ -1,5 +1,6 @@
 /* What cs.cluster "here" is in a script: asked of the daemon, or of this machine. */
 #include <stdio.h>
+#include <string.h>
 
 #include "console/cli/command/cmd.h"
 #include "core/base/say.h"
@@ -17,8 +18,8 @@ enum cs_status cs_cmd_here(struct cs_cmd *cmd, struct cs_here *out, struct cs_er
     return status;
 }
 
-/* What a daemon that runs offers; false: none answers. One that cannot be asked is told. */
-static bool ask_running(const struct cs_cmd *cmd, struct cs_here *out)
+/* What a daemon that runs offers; false: none answers. note: why one cannot be asked. */
+static bool ask_running(const struct cs_cmd *cmd, struct cs_here *out, struct cs_buf *note)
 {
     enum { ASK_NS = 2000000000 };
 
@@ -33,25 +34,36 @@ static bool ask_running(const struct cs_cmd *cmd, struct cs_here *out)
     json_decref(reply);
     cs_client_free(client);
     if (status == CS_TIMEOUT || status == CS_UNSUPPORTED)
-        cs_say(stderr, "cornstarch-console: %s; asking this machine instead\n", err.text);
+        cs_buf_addf(note, "%s; asking this machine instead\n", err.text);
     return status == CS_OK;
 }
 
-enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
-                                 struct cs_err *err)
+enum cs_status cs_cmd_here_noted(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
+                                 struct cs_buf *notes, struct cs_err *err)
 {
     struct cs_gpus *gpus = NULL;
     char note[256];
     *out = (struct cs_here){0};
     if (devices)
         return cs_here_read(devices, out, err);
-    if (ask_running(cmd, out))
+    if (ask_running(cmd, out, notes))
         return CS_OK;
     if (cs_gpus_open(NULL, &gpus, NULL) != CS_OK)
         return CS_OK;
     cs_gpus_here(gpus, cs_gpus_count(gpus), out, note, sizeof note);
     if (note[0])
-        cs_say(stderr, "cornstarch-console: %s\n", note);
+        cs_buf_addf(notes, "%s\n", note);
     cs_gpus_close(gpus);
     return CS_OK;
+}
+
+enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, struct cs_here *out,
+                                 struct cs_err *err)
+{
+    struct cs_buf notes = {0};
+    enum cs_status status = cs_cmd_here_noted(cmd, devices, out, &notes, err);
+    for (const char *at = cs_buf_str(&notes); *at; at += strcspn(at, "\n") + 1)
+        cs_say(stderr, "cornstarch-console: %.*s\n", (int)strcspn(at, "\n"), at);
+    cs_buf_free(&notes);
+    return status;
 }
