@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 9
+#define CS_OPS_VERSION 10
 
 enum cs_act {
     CS_ACT_NONE,
@@ -302,8 +302,8 @@ struct cs_ops {
                        const void *d_o, const struct cs_delta_out *out);
     size_t (*delta_workspace)(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
     /* The same over a part of the rows (struct cs_delta_pass): state enters the first segment, NULL:
-     * zeros; d_state is the gradient of the one that leaves the last, NULL: zeros. NULL where a back
-     * end has not got them; workspaces as above. */
+     * zeros; d_state is the gradient of the one that leaves the last, NULL: zeros. Workspaces as
+     * above. */
     void (*delta_part)(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                        const float *state, void *o);
@@ -348,6 +348,8 @@ struct cs_ops {
     void (*moe_route_grad)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
                            const float *dweight, float balance, void *dlogits);
+    /* y (n) += x: loads of rows that are elsewhere */
+    void (*add_counts)(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
     /* Products with a matrix for each expert, w (experts, out, in); x (places, in), dy and y
      * (places, out): rows first[e] to first[e + 1] - 1 are those of expert e. Else as linear,
      * linear_dgrad and linear_wgrad; dw (experts, out, in) grad */

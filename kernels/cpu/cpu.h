@@ -209,6 +209,7 @@ void cs_cpu_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int6
 void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
                            const float *dweight, float balance, void *dlogits);
+void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
 void cs_cpu_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
                        int64_t out, const void *x, const void *w, void *y);
 void cs_cpu_moe_linear_dgrad(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,

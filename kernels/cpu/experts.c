@@ -125,6 +125,13 @@ void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape,
     }
 }
 
+void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
 void cs_cpu_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
                        int64_t out, const void *x, const void *w, void *y)
 {

@@ -55,6 +55,7 @@ static const struct cs_ops ops_cpu = {
     .short_conv_grad = cs_cpu_short_conv_grad,
     .moe_route = cs_cpu_moe_route,
     .moe_route_grad = cs_cpu_moe_route_grad,
+    .add_counts = cs_cpu_add_counts,
     .moe_linear = cs_cpu_moe_linear,
     .moe_linear_dgrad = cs_cpu_moe_linear_dgrad,
     .moe_linear_wgrad = cs_cpu_moe_linear_wgrad,

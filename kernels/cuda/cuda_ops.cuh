@@ -135,6 +135,21 @@ void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                         const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                         const void *d_o, const struct cs_delta_out *out);
 template <typename T>
+void cs_cuda_delta_part(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                        const float *state, void *o);
+template <typename T>
+void cs_cuda_delta_part_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                             const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                             const float *state, const float *d_state, const void *d_o,
+                             const struct cs_delta_out *out);
+template <typename T>
+void cs_cuda_delta_pass(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                        const void *d_o, const struct cs_delta_pass *out);
+void cs_cuda_delta_join(struct cs_ctx *ctx, const struct cs_delta_shape *shape, const float *map,
+                        bool is_transposed, const float *add, float *state);
+template <typename T>
 size_t cs_cuda_delta_workspace(const struct cs_delta_shape *shape, const struct cs_mask_plan *mask);
 template <typename T>
 void cs_cuda_delta_gate(struct cs_ctx *ctx, int64_t rows, int32_t heads, const void *a,
@@ -172,6 +187,7 @@ template <typename T>
 void cs_cuda_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                             const void *logits, const struct cs_moe_routes *routes,
                             const float *dweight, float balance, void *dlogits);
+void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
 template <typename T>
 void cs_cuda_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
                         int64_t out, const void *x, const void *w, void *y);

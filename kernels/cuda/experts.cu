@@ -258,6 +258,23 @@ void cs_cuda_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape
     CS_CUDA_LAUNCHED(ctx, "moe_route_grad");
 }
 
+__global__ static void __launch_bounds__(THREADS)
+    add_counts_kernel(int64_t n, const int32_t *x, int32_t *y)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n)
+        y[i] += x[i];
+}
+
+void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y)
+{
+    if (n <= 0)
+        return;
+    add_counts_kernel<<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0,
+                        cs_cuda_stream_of(ctx)>>>(n, x, y);
+    CS_CUDA_LAUNCHED(ctx, "add_counts");
+}
+
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_moe_route<T>(struct cs_ctx *, const struct cs_moe_shape *, int64_t,      \
                                        const void *, const struct cs_moe_routes *);                \

@@ -55,6 +55,23 @@ static void one_route(struct lab *lab, struct moe_case a)
     }
 }
 
+static void call_counts(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                        const void *args)
+{
+    ops->add_counts(ctx, *(const int64_t *)args, p[0], p[1]);
+}
+
+static void one_counts(struct lab *lab, int64_t n)
+{
+    struct lab_case c = {.what = "add_counts", .call = call_counts, .args = &n};
+    for (int k = 0; k < 2; k++) {
+        int32_t *x = lab_raw(lab, &c, LAB_I32, n)->host;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = lab_between(lab, 0, 1 << 20);
+    }
+    lab_run(lab, &c);
+}
+
 /* ---- products: tensor 0 is where experts' rows begin ---- */
 
 static struct cs_moe_groups groups_of(const struct moe_case *a, void *const *p)
@@ -199,6 +216,10 @@ void group_experts(struct lab *lab)
                            .balance = i % 2 == 0 ? 100.0f : 0.0f
         });
     lab_group(lab, "moe_route");
+    one_counts(lab, 0);
+    one_counts(lab, 1);
+    one_counts(lab, 513);
+    lab_group(lab, "add_counts");
     for (size_t i = 0; i < CS_ARRAY_LEN(products); i++) {
         const struct moe_case a = {.s = {.experts = products[i][1]},
                                    .rows = products[i][0],

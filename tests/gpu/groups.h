@@ -11,7 +11,8 @@ void group_rows(
 void group_heads(struct lab *lab);     /* norms of heads, scales of columns */
 void group_mixes(struct lab *lab);     /* weighted rows of tables, unfold and fold */
 void group_attention(struct lab *lab); /* attention and its gradient */
-void group_recurrent(struct lab *lab); /* gated delta rule, its gates, short convolution */
+void group_delta(struct lab *lab);     /* gated delta rule, parts of its documents */
+void group_recurrent(struct lab *lab); /* its gates, short convolution */
 void group_experts(struct lab *lab);   /* routing, products by expert, parts of rows */
 void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
 void group_states(struct lab *lab);    /* gradients and optimizer in bf16 */

@@ -40,6 +40,20 @@ void lab_cut(struct lab *lab, struct lab_list *list, int64_t largest)
     list->total = list->begin[LAB_LIST];
 }
 
+int32_t lab_documents(struct lab *lab, struct lab_case *c, int32_t rows, int32_t longest)
+{
+    int32_t *doc = lab_raw(lab, c, LAB_I32, rows)->host, left = 0, d = 5;
+    int32_t *segment = lab_raw(lab, c, LAB_I32, rows + 1)->host;
+    for (int32_t i = 0; i < rows; i++) {
+        if (left-- == 0) {
+            d++;
+            left = longest > 0 ? lab_between(lab, 0, longest - 1) : rows;
+        }
+        doc[i] = d;
+    }
+    return cs_mask_segments(doc, rows, segment);
+}
+
 bool lab_is_bf16(const struct lab *lab)
 {
     return lab->gpu->act_bytes == 2;

@@ -59,6 +59,9 @@ struct lab_tensor *lab_output(struct lab *lab, struct lab_case *c, enum lab_type
                               double rel, double scale);
 struct lab_tensor *lab_raw(struct lab *lab, struct lab_case *c, enum lab_type type, int64_t n);
 void lab_null(struct lab_case *c);
+/* Appends doc (rows) and segment (rows + 1) of packed documents, each of at most `longest` rows, 0: one
+ * document; returns how many there are. */
+int32_t lab_documents(struct lab *lab, struct lab_case *c, int32_t rows, int32_t longest);
 
 bool lab_is_bf16(const struct lab *lab);
 float lab_round(const struct lab *lab, float x); /* to the act type */

@@ -92,9 +92,41 @@ compare 8 "4 replicas, tied embedding on two ranks" "$(pipe 1 2 encoder-first 1f
 split() { echo "parallel = { vision = { pp = 1 }, llm = { pp = $1, cp = $2 } }, context = \"$3\", schedule = \"${4:-1f1b}\", dp = ${5:-1},"; }
 texts() { echo "parallel = { llm = { pp = 1, cp = $1 } }, context = \"$2\","; }
 make_texts
+
+# kind_of recurrent|experts: the example's LLM with other layers
+kind_of() {
+  python3 - "$1" "$root/lua/examples/shapes-llm.json" <<'PY'
+import json, sys
+kinds = {
+    "recurrent": {"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], "num_hidden_layers": 4,
+                  "layer_types": ["linear_attention"] * 3 + ["full_attention"], "linear_num_key_heads": 2,
+                  "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+                  "linear_conv_kernel_dim": 4},
+    "experts": {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8,
+                "num_experts_per_tok": 2, "moe_intermediate_size": 64, "norm_topk_prob": True, "mlp_only_layers": [1],
+                "decoder_sparse_step": 1, "output_router_logits": True, "router_aux_loss_coef": 0.1},
+}
+config = {**json.load(open(sys.argv[2])), **kinds[sys.argv[1]]}
+del config["mlp_bias"]
+print(json.dumps(config))
+PY
+}
+
 compare 2 "text over 2 ranks" "$(texts 2 lpt)" text=yes
 compare 2 "text over 2 ranks, zigzag, slots of 2000 rows" "$(texts 2 zigzag)" text=yes seq=2000 slots=2 batch=64 llm=data/tied
 compare 2 "text over 2 ranks in bf16, slots of 2000 rows" "$(texts 2 lpt)" text=yes seq=2000 slots=2 batch=64 'precision="bf16"'
+# ... of recurrent layers, of experts whose loss of balance knows all rows, and of slots that one rank has alone
+for kind in recurrent experts; do
+  kind_of $kind >$kind.json
+  "$C" model init $kind.json data/$kind --seed 2 --text data/text.txt --vocab 384 >/dev/null
+  compare 2 "$kind: text over 2 ranks" "$(texts 2 lpt)" text=yes llm=data/$kind
+  compare 2 "$kind: text over 2 ranks, zigzag, in bf16, slots of 2000 rows" "$(texts 2 zigzag)" text=yes seq=2000 slots=2 batch=64 llm=data/$kind 'precision="bf16"'
+  compare 3 "$kind: encoder, LLM over 2 ranks, zb-h1" "$(split 1 2 striped zb-h1)" llm=data/$kind
+  compare 4 "$kind: text over 4 ranks, striped" "$(texts 4 striped)" text=yes llm=data/$kind
+done
+compare 2 "text over 2 ranks, short slots on one" "$(texts 2 lpt) context_rows = 400," text=yes
+compare 2 "recurrent: text over 2 ranks, short slots on one, in bf16" "$(texts 2 lpt) context_rows = 400," text=yes llm=data/recurrent 'precision="bf16"'
+compare 4 "text over 4 ranks, short slots on few" "$(texts 4 lpt) context_rows = 200," text=yes
 compare 3 "encoder, LLM over 2 ranks" "$(split 1 2 lpt)"
 compare 3 "text over 3 ranks" "$(texts 3 lpt)" text=yes
 compare 4 "encoder, LLM over 3 ranks, striped" "$(split 1 3 striped)" llm=data/tied

@@ -45,6 +45,7 @@ static void run_all(struct lab *lab, const struct cs_ops *gpu, char *const *only
         {"heads",     group_heads    },
         {"mixes",     group_mixes    },
         {"attention", group_attention},
+        {"delta",     group_delta    },
         {"recurrent", group_recurrent},
         {"experts",   group_experts  },
         {"train",     group_train    },

@@ -51,11 +51,8 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
   /* clang-format off */
         {{.llm_tp = 2}, {"plan.parallel.llm.tp = 2", "CPU ranks only yet, not on a h100-80g"}},
         {{.vision_tp = 2}, {"plan.parallel.vision.tp = 2", "CPU ranks only yet, not on a h100-80g"}},
-        {{.llm_cp = 2, .is_recurrent = true}, {"is a recurrent layer", "CPU ranks only yet, not on a h100-80g"}},
-        {{.llm_cp = 2, .has_experts = true}, {"a loss of their balance", "output_router_logits = false"}},
         {{.vision_cp = 2}, {"plan.parallel.vision.cp = 2: items of an encoder", "not on a h100-80g; set cp = 1"}},
         {{.llm_cp = 2, .modality = "encoder-colocated"}, {"items of an encoder", "choose modality encoder-parallel"}},
-        {{.llm_cp = 2, .context_rows = 64}, {"plan.context_rows = 64", "not on a h100-80g; leave it away"}},
   /* clang-format on */
     };
 
@@ -68,13 +65,22 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     }
 }
 
-/* rows split over GPUs have run */
+/* rows split over GPUs: of all kinds of layers, and slots with a degree of their own */
 static void gpus_split_rows(void **state)
 {
-    struct cs_err err = {.text = ""};
+    static const struct cs_test_spec rows[] = {
+        {.llm_cp = 2          },
+        { .llm_cp = 2, .is_recurrent = true},
+        { .llm_cp = 2,  .has_experts = true},
+        { .llm_cp = 2,   .context_rows = 64},
+    };
+
     (void)state;
-    if (plan_for("h100-80g", &(struct cs_test_spec){.llm_cp = 2}, &err) != CS_OK)
-        fail_msg("%s", err.text);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_err err = {.text = ""};
+        if (plan_for("h100-80g", &rows[i], &err) != CS_OK)
+            fail_msg("%s", err.text);
+    }
 }
 
 static void what_ranks_cannot_share_is_refused(void **state)

@@ -227,6 +227,35 @@ static void contexts_of_devices_agree_with_the_host(void **state)
     unsetenv("CORNSTARCH_CONTEXT_GROUPS");
 }
 
+/* ... and of what has more to exchange than keys: states and rows in order, loads of experts; and of
+ * slots that few of the ranks have. */
+static void contexts_of_devices_exchange_all_else(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.llm_cp = 2, .is_recurrent = true, .n_encoders = -1}, 2},
+        {{.llm_cp = 3, .is_recurrent = true, .schedule = "zb-h1", .recompute = "selective", .context = "striped"}, 4},
+        {{.llm_cp = 2, .is_recurrent = true, .llm_pp = 2, .recompute = "full", .context = "zigzag"}, 5},
+        {{.llm_cp = 2, .has_experts = true, .n_encoders = -1}, 2},
+        {{.llm_cp = 3, .has_experts = true, .schedule = "zb-h1", .recompute = "full", .context = "zigzag"}, 4},
+        {{.llm_cp = 3, .context_rows = 64, .llm_pp = 2}, 7},
+        {{.llm_cp = 4, .context_rows = 8, .is_recurrent = true, .context = "striped"}, 5},
+        {{.llm_cp = 3, .context_rows = 60, .has_experts = true, .schedule = "zb-h1"}, 4},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 60 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_over_context_on(true, options, rows[i].ranks);
+    }
+}
+
 /* families, ranks with one head of keys for several, columns that do not divide; towers */
 static void shared_matrices_agree_with_one_rank(void **state)
 {
@@ -437,6 +466,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
+        cmocka_unit_test(contexts_of_devices_exchange_all_else),
         cmocka_unit_test(shared_matrices_agree_with_one_rank),
         cmocka_unit_test(shared_matrices_go_with_other_layouts),
         cmocka_unit_test(shared_matrices_go_with_split_rows),

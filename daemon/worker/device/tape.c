@@ -548,7 +548,8 @@ void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
         .linear_xent_workspace = device->ops->linear_xent_workspace,
         .device = &tape->mem,
     };
-    cs_tape_parts(&tape->ops, device->ops);
+    cs_tape_parts(&tape->ops);
+    cs_tape_recurrent(&tape->ops, device->ops);
     cs_tape_front(&tape->ops);
     tape->recorder = *device;
     tape->recorder.ops = &tape->ops;
@@ -636,9 +637,12 @@ static void play_call(const struct cs_tape *tape, words head)
         ctx.workspace_bytes = (size_t)head[HEAD_BYTES].i;
         ctx.grad = (enum cs_grad_type)head[HEAD_GRAD].i;
         ctx.is_grad_new = (int)head[HEAD_NEW].i;
-        cs_tape_player *const other =
-            cs_tape_parts_play[op] != NULL ? cs_tape_parts_play[op] : cs_tape_front_play[op];
-        (play[op] != NULL ? play[op] : other)(d->ops, &ctx, w);
+        cs_tape_player *const *const tables[] = {play, cs_tape_parts_play, cs_tape_recurrent_play,
+                                                 cs_tape_front_play};
+        size_t t = 0;
+        while (tables[t][op] == NULL)
+            t++;
+        tables[t][op](d->ops, &ctx, w);
     }
 }
 

@@ -1,6 +1,6 @@
 /* How calls stand on a tape: what tape.c and the files of operators share. Each operator is written
- * by a function with its own signature and played by another; tape_parts.c has those of recurrent
- * layers, experts and parts of rows. */
+ * by a function with its own signature and played by another; tape_parts.c has those of experts and
+ * parts of rows. */
 #ifndef CS_WORKER_DEVICE_TAPE_CALLS_H
 #define CS_WORKER_DEVICE_TAPE_CALLS_H
 
@@ -58,6 +58,8 @@ enum cs_tape_call {
     CS_TAPE_GEMM_WGRAD,
     CS_TAPE_DELTA,
     CS_TAPE_DELTA_GRAD,
+    CS_TAPE_DELTA_PASS,
+    CS_TAPE_DELTA_JOIN,
     CS_TAPE_DELTA_GATE,
     CS_TAPE_DELTA_GATE_GRAD,
     CS_TAPE_SHORT_CONV,
@@ -68,6 +70,7 @@ enum cs_tape_call {
     CS_TAPE_SUM_ROWS,
     CS_TAPE_MOE_ROUTE,
     CS_TAPE_MOE_ROUTE_GRAD,
+    CS_TAPE_ADD_COUNTS,
     CS_TAPE_MOE_LINEAR,
     CS_TAPE_MOE_LINEAR_DGRAD,
     CS_TAPE_MOE_LINEAR_WGRAD,
@@ -101,8 +104,10 @@ typedef void cs_tape_player(const struct cs_ops *o, struct cs_ctx *c, words w);
 
 /* tape_parts.c: how its calls are played, NULL for those of tape.c */
 extern cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS];
-/* its operators into the table of a tape; queries go to those of the device */
-void cs_tape_parts(struct cs_ops *tape, const struct cs_ops *device);
+void cs_tape_parts(struct cs_ops *tape); /* its operators into the table of a tape */
+/* tape_recurrent.c: the same; queries go to those of the device */
+extern cs_tape_player *const cs_tape_recurrent_play[CS_TAPE_CALLS];
+void cs_tape_recurrent(struct cs_ops *tape, const struct cs_ops *device);
 /* tape_front.c: the same */
 extern cs_tape_player *const cs_tape_front_play[CS_TAPE_CALLS];
 void cs_tape_front(struct cs_ops *tape);

@@ -53,6 +53,12 @@ void cs_exchange_add(const struct cs_exchange *e, int place, void *data, int64_t
     x->move[x->n++] = (struct cs_device_move){data, (size_t)bytes, place, is_send};
 }
 
+void cs_exchange_add_acts(const struct cs_exchange *e, int place, void *data, int64_t n,
+                          bool is_send)
+{
+    cs_exchange_add(e, place, data, n * (int64_t)e->run->ops->act_bytes, is_send);
+}
+
 static void start(void *whom, int32_t which)
 {
     const struct cs_context *c = whom;

@@ -41,6 +41,8 @@ struct cs_exchange cs_exchange_new(struct cs_run *run, struct cs_context *contex
  * order. */
 void cs_exchange_add(const struct cs_exchange *e, int place, void *data, int64_t bytes,
                      bool is_send);
+void cs_exchange_add_acts(const struct cs_exchange *e, int place, void *data, int64_t n,
+                          bool is_send); /* n of the device's act type */
 void cs_exchange_start(const struct cs_exchange *e);
 void cs_exchange_finish(const struct cs_exchange *e); /* for what is run from here on */
 void cs_exchange_move(const struct cs_exchange *e);   /* both */

@@ -17,97 +17,83 @@ int32_t cs_layer_rows_on(const struct cs_layer_model *l, const struct cs_input *
                                            : s->tokens.rows[rank];
 }
 
-/* Rows that are dealt to one rank and in the stretch of another: where they lie on either. */
-struct piece {
-    int32_t dealt, in_order, n;
-};
-
-static bool next_piece(const struct cs_input_split *s, int rank, int stretch, int32_t *run,
-                       int32_t *before, struct piece *out)
+int32_t cs_layer_rows_here(const struct cs_layer_model *l, const struct cs_input *input)
 {
-    const int32_t begin = s->stretch.begin[stretch], end = s->stretch.begin[stretch + 1];
-    for (; *run < s->tokens.first[rank + 1]; *before += s->tokens.run[(*run)++].n) {
-        const struct cs_row_run *r = &s->tokens.run[*run];
-        const int32_t low = r->row > begin ? r->row : begin;
-        const int32_t high = r->row + r->n < end ? r->row + r->n : end;
-        if (low >= high)
-            continue;
-        *out = (struct piece){*before + low - r->row, low - begin, high - low};
-        *before += s->tokens.run[(*run)++].n;
-        return true;
-    }
-    return false;
+    return input->split != NULL ? cs_layer_rows_on(l, input, input->split->place) : input->n_tokens;
 }
 
-/* Both arrays of one call, one of which is read. */
+/* What is dealt lies in the order of the slot, and so by the ranks that it goes to; what comes is put in
+ * order here. One of the two arrays is read. */
 struct move {
     struct cs_run *run;
-    struct cs_exchange exchange;
-    float *dealt, *in_order;
+    char *dealt, *in_order;
     int64_t width;
     bool is_back;
 };
 
-static int64_t bytes_of(const struct move *m, const struct piece *p)
-{
-    return p->n * m->width * (int64_t)sizeof(float);
-}
-
-static void copy_own(const struct move *m, const struct piece *p)
-{
-    float *dealt = m->dealt + p->dealt * m->width, *in_order = m->in_order + p->in_order * m->width;
-    m->run->ops->copy_heads(m->run->ctx, p->n, 1, m->width, m->is_back ? in_order : dealt, m->width,
-                            0, m->is_back ? dealt : in_order, m->width, 0);
-}
-
-/* what is dealt to a rank of the stretch of another; one of the two is this one */
-static void add_pieces(struct move *m, int rank, int stretch)
+static void exchange(const struct move *m, char *come)
 {
     const struct cs_input_split *s = m->run->input->split;
-    int32_t run = s->tokens.first[rank], before = 0;
-    struct piece p;
-    while (next_piece(s, rank, stretch, &run, &before, &p)) {
-        if (rank == stretch)
-            copy_own(m, &p);
-        else if (rank == s->place)
-            cs_exchange_add(&m->exchange, stretch, m->dealt + p.dealt * m->width, bytes_of(m, &p),
-                            !m->is_back);
+    const struct cs_exchange e = cs_exchange_new(m->run, m->run->context);
+    const size_t row = (size_t)m->width * m->run->ops->act_bytes;
+    char *dealt = m->dealt;
+    for (int r = 0; r < s->ranks; r++) {
+        const int32_t go = s->stretch.go[r], comes = s->stretch.come[r];
+        if (r == s->place) {
+            cs_device_copy(m->run->device, m->is_back ? dealt : come, m->is_back ? come : dealt,
+                           (size_t)go * row);
+        } else {
+            cs_exchange_add_acts(&e, r, dealt, go * m->width, !m->is_back);
+            cs_exchange_add_acts(&e, r, come, comes * m->width, m->is_back);
+        }
+        dealt += (size_t)go * row;
+        come += (size_t)comes * row;
+    }
+    cs_exchange_move(&e);
+}
+
+/* Rows that are padding as they were dealt out are zeros: nobody made them. */
+static void clear_padding(const struct move *m)
+{
+    const struct cs_input *in = m->run->input;
+    const size_t row = (size_t)m->width * m->run->ops->act_bytes;
+    cs_device_zero(m->run->device, m->dealt + (size_t)in->split->n * row,
+                   (size_t)(in->llm_rows - in->split->n) * row);
+}
+
+static void move(const struct move *m)
+{
+    struct cs_run *run = m->run;
+    const struct cs_split_stretch *t = &run->input->split->stretch;
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    char *come = cs_run_take(run, t->n * m->width);
+    if (run->context != NULL) {
+        if (m->is_back)
+            run->ops->gather_rows(run->ctx, t->n, m->width, t->at.place, m->in_order, come);
+        exchange(m, come);
+        if (m->is_back)
+            clear_padding(m);
         else
-            cs_exchange_add(&m->exchange, rank, m->in_order + p.in_order * m->width,
-                            bytes_of(m, &p), m->is_back);
+            run->ops->gather_rows(run->ctx, t->n, m->width, t->at.order, come, m->in_order);
     }
-}
-
-static void move(struct move *m)
-{
-    const struct cs_input_split *s = m->run->input->split;
-    if (m->run->context == NULL)
-        return;
-    m->exchange = cs_exchange_new(m->run, m->run->context);
-    add_pieces(m, s->place, s->place);
-    for (int k = 1; k < s->ranks; k++) {
-        const int with = (s->place + k) % s->ranks;
-        add_pieces(m, s->place, with);
-        add_pieces(m, with, s->place);
-    }
-    cs_exchange_move(&m->exchange);
+    cs_scratch_rewind(run->scratch, mark);
 }
 
 /* what is read is not written, whatever its pointer says */
-static float *floats(const void *x)
+static char *bytes(const void *x)
 {
-    return (float *)(uintptr_t)x;
+    return (char *)(uintptr_t)x;
 }
 
 void cs_stretch_rows(struct cs_run *run, int64_t width, const void *from, void *to)
 {
-    struct move m = {.run = run, .dealt = floats(from), .in_order = to, .width = width};
+    const struct move m = {.run = run, .dealt = bytes(from), .in_order = to, .width = width};
     move(&m);
 }
 
 void cs_stretch_rows_back(struct cs_run *run, int64_t width, const void *from, void *to)
 {
-    struct move m = {
-        .run = run, .dealt = to, .in_order = floats(from), .width = width, .is_back = true};
+    const struct move m = {
+        .run = run, .dealt = to, .in_order = bytes(from), .width = width, .is_back = true};
     move(&m);
 }

@@ -6,8 +6,6 @@
 #include "worker/model/delta_part.h"
 #include "worker/model/halves.h"
 
-#include <string.h>
-
 struct dims {
     int64_t width, key, value, conv, product; /* columns */
     int64_t heads;
@@ -209,7 +207,7 @@ static void rule_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
     void *d_wide = cs_delta_wide_grads(run, &in.conv, rows, d.conv, dproduct);
     if (in.conv.halo > 0 &&
         run->context != NULL) /* rows of another rank, which has their gradient */
-        memset(d_made, 0, (size_t)(in.conv.halo * d.conv) * run->ops->act_bytes);
+        cs_device_zero(run->device, d_made, (size_t)(in.conv.halo * d.conv) * run->ops->act_bytes);
     run->ops->short_conv_grad(&of_conv, in.conv.mask, d.conv, l->arch->recurrent.taps, in.conv.x,
                               in.conv.ld, conv_w->w, d_made, d.conv, d_wide, conv_w->grad);
     cs_delta_narrow(run, &in.conv, rows, d.conv, d_wide, dproduct, d.product);

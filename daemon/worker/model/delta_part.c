@@ -1,8 +1,6 @@
 /* Rows of the convolution, and states of the rule, from rank to rank. */
 #include "worker/model/delta_part.h"
 
-#include <string.h>
-
 #include "worker/layer/exchange.h"
 #include "worker/slot/split.h"
 
@@ -17,7 +15,7 @@ static const struct cs_split_stretch *stretch_of(const struct cs_run *run)
 const struct cs_mask_plan *cs_delta_mask(const struct cs_run *run)
 {
     const struct cs_split_stretch *t = stretch_of(run);
-    return t != NULL ? &t->mask : &run->input->at.mask[0];
+    return t != NULL ? &t->at.mask : &run->input->at.mask[0];
 }
 
 static void add_floats(const struct cs_exchange *e, int place, float *data, int64_t n, bool is_send)
@@ -44,8 +42,8 @@ static struct overlap overlap_of(const struct cs_split_stretch *t, int owner, in
 
 /* Rows x (rows, columns) dense, or their gradients back: into the halos of those that read them. theirs:
  * what comes back of the own rows, reader by reader. */
-static void exchange_halos(struct cs_run *run, int64_t columns, float *own, float *halo,
-                           float *theirs, bool is_back)
+static void exchange_halos(struct cs_run *run, int64_t columns, void *own, void *halo, void *theirs,
+                           bool is_back)
 {
     const struct cs_split_stretch *t = stretch_of(run);
     const int place = run->input->split->place;
@@ -53,11 +51,13 @@ static void exchange_halos(struct cs_run *run, int64_t columns, float *own, floa
     for (int r = 0; r < run->input->split->ranks; r++) {
         const struct overlap in = overlap_of(t, r, place), out = overlap_of(t, place, r);
         if (r < place)
-            add_floats(&e, r, halo + in.halo * columns, in.n * columns, is_back);
+            cs_exchange_add_acts(&e, r, cs_run_at(run, halo, in.halo * columns), in.n * columns,
+                                 is_back);
         if (r <= place || out.n == 0)
             continue;
-        add_floats(&e, r, is_back ? theirs : own + out.own * columns, out.n * columns, !is_back);
-        theirs += is_back ? out.n * columns : 0;
+        cs_exchange_add_acts(&e, r, is_back ? theirs : cs_run_at(run, own, out.own * columns),
+                             out.n * columns, !is_back);
+        theirs = is_back ? cs_run_at(run, theirs, out.n * columns) : theirs;
     }
     cs_exchange_move(&e);
 }
@@ -69,13 +69,13 @@ struct cs_delta_rows cs_delta_widen(struct cs_run *run, int64_t rows, int64_t co
     if (t == NULL)
         return (struct cs_delta_rows){product, ld, 0, cs_delta_mask(run)};
     const int32_t halo = t->halo[run->input->split->place];
-    float *x = cs_run_take(run, (rows + halo) * columns);
+    void *x = cs_run_take(run, (rows + halo) * columns);
     if (run->context != NULL) {
-        float *own = x + halo * columns;
+        void *own = cs_run_at(run, x, halo * columns);
         run->ops->copy_heads(run->ctx, rows, 1, columns, product, ld, 0, own, columns, 0);
         exchange_halos(run, columns, own, x, NULL, false);
     }
-    return (struct cs_delta_rows){x, columns, halo, &t->wide};
+    return (struct cs_delta_rows){x, columns, halo, &t->at.wide};
 }
 
 void *cs_delta_wide_grads(struct cs_run *run, const struct cs_delta_rows *wide, int64_t rows,
@@ -85,16 +85,16 @@ void *cs_delta_wide_grads(struct cs_run *run, const struct cs_delta_rows *wide, 
 }
 
 /* Adds what readers of the own rows gave, in the order of ranks. */
-static void add_theirs(struct cs_run *run, int64_t columns, const float *theirs, float *own)
+static void add_theirs(struct cs_run *run, int64_t columns, void *theirs, void *own)
 {
     const struct cs_split_stretch *t = stretch_of(run);
     const int place = run->input->split->place;
     for (int r = place + 1; r < run->input->split->ranks; r++) {
         const struct overlap o = overlap_of(t, place, r);
-        float *to = own + o.own * columns;
-        for (int64_t i = 0; i < o.n * columns; i++)
-            to[i] += theirs[i];
-        theirs += o.n * columns;
+        void *to = cs_run_at(run, own, o.own * columns);
+        if (o.n > 0)
+            run->ops->add(run->ctx, o.n * columns, to, theirs, to);
+        theirs = cs_run_at(run, theirs, o.n * columns);
     }
 }
 
@@ -104,10 +104,10 @@ void cs_delta_narrow(struct cs_run *run, const struct cs_delta_rows *wide, int64
     const struct cs_input_split *s = run->input->split;
     if (stretch_of(run) == NULL)
         return;
-    float *theirs = cs_run_take(run, (s->ranks - 1) * (int64_t)CS_SHORT_CONV_TAPS * columns);
+    void *theirs = cs_run_take(run, (s->ranks - 1) * (int64_t)CS_SHORT_CONV_TAPS * columns);
     if (run->context == NULL)
         return;
-    float *own = (float *)d_wide + wide->halo * columns;
+    void *own = cs_run_at(run, d_wide, wide->halo * columns);
     exchange_halos(run, columns, own, d_wide, theirs, true);
     add_theirs(run, columns, theirs, own);
     run->ops->copy_heads(run->ctx, rows, 1, columns, own, columns, 0, dproduct, ld, 0);
@@ -129,9 +129,15 @@ struct meeting {
     int64_t map, state; /* elements */
     bool is_back;
     struct part own_state,
-        own_grad;      /* of the state that leaves; of the gradient of the one that enters */
-    struct part *part; /* (ranks) of the others */
+        own_grad; /* of the state that leaves; of the gradient of the one that enters */
+    float *parts; /* (ranks, map and state) of the others */
 };
+
+static struct part part_of(const struct meeting *m, int rank)
+{
+    float *at = m->parts + rank * (m->map + m->state);
+    return (struct part){at, at + m->map};
+}
 
 /* A rank whose rows the state of this rank's document passes through: it has a map. */
 static bool has_map_before(const struct meeting *m, int rank)
@@ -147,7 +153,7 @@ static bool has_map_behind(const struct meeting *m, int rank)
 static void make_own(struct meeting *m, const struct cs_delta_in *in, const void *d_o)
 {
     const bool goes_on = m->t->to > m->place, came = m->t->from < m->place;
-    const bool has_map = m->t->mask.n_segments == 1 && came && goes_on;
+    const bool has_map = m->t->host.mask.n_segments == 1 && came && goes_on;
     const struct cs_delta_pass pass = {
         .map = has_map ? m->own_state.map : NULL,
         .state = goes_on ? m->own_state.add : NULL,
@@ -164,10 +170,10 @@ static void meet(struct meeting *m)
 {
     const struct cs_exchange e = cs_exchange_new(m->run, m->run->context);
     const bool came = m->t->from<m->place, goes_on = m->t->to> m->place;
-    const bool is_through = came && goes_on && m->t->mask.n_segments == 1;
+    const bool is_through = came && goes_on && m->t->host.mask.n_segments == 1;
     for (int r = m->t->from; r < m->place; r++) {
-        add_floats(&e, r, m->part[r].add, m->state, false);
-        add_floats(&e, r, m->part[r].map, has_map_before(m, r) ? m->map : 0, false);
+        add_floats(&e, r, part_of(m, r).add, m->state, false);
+        add_floats(&e, r, part_of(m, r).map, has_map_before(m, r) ? m->map : 0, false);
         if (!m->is_back)
             continue;
         add_floats(&e, r, m->own_grad.add, m->state, true);
@@ -178,8 +184,8 @@ static void meet(struct meeting *m)
         add_floats(&e, r, m->own_state.map, is_through ? m->map : 0, true);
         if (!m->is_back)
             continue;
-        add_floats(&e, r, m->part[r].add, m->state, false);
-        add_floats(&e, r, m->part[r].map, has_map_behind(m, r) ? m->map : 0, false);
+        add_floats(&e, r, part_of(m, r).add, m->state, false);
+        add_floats(&e, r, part_of(m, r).map, has_map_behind(m, r) ? m->map : 0, false);
     }
     cs_exchange_move(&e);
 }
@@ -187,11 +193,11 @@ static void meet(struct meeting *m)
 /* state <- the part's map of it, and what is added; the first in a row has no map */
 static void join(struct meeting *m, int rank, bool is_first, bool is_transposed, float *state)
 {
-    const struct part *p = &m->part[rank];
+    const struct part p = part_of(m, rank);
     if (is_first)
-        memcpy(state, p->add, (size_t)m->state * sizeof *state);
+        cs_device_copy(m->run->device, state, p.add, (size_t)m->state * sizeof *state);
     else
-        m->run->ops->delta_join(&m->ctx, m->shape, p->map, is_transposed, p->add, state);
+        m->run->ops->delta_join(&m->ctx, m->shape, p.map, is_transposed, p.add, state);
 }
 
 static struct meeting open_meeting(struct cs_run *run, const struct cs_delta_shape *shape,
@@ -207,14 +213,10 @@ static struct meeting open_meeting(struct cs_run *run, const struct cs_delta_sha
                         .map = heads * dk * dk,
                         .state = heads * dk * dv,
                         .is_back = is_back};
-    m.part = cs_scratch_take(run->scratch, (size_t)ranks * sizeof *m.part);
-    float *map = cs_run_take(run, m.map), *parts = cs_run_take(run, ranks * (m.map + m.state));
-    m.own_state = (struct part){map, cs_run_take(run, m.state)};
-    m.own_grad = (struct part){map, cs_run_take(run, m.state)};
-    for (int r = 0; run->context != NULL && r < ranks; r++) {
-        m.part[r] = (struct part){parts, parts + m.map};
-        parts += m.map + m.state;
-    }
+    float *map = cs_scratch_floats(run->scratch, m.map);
+    m.parts = cs_scratch_floats(run->scratch, ranks * (m.map + m.state));
+    m.own_state = (struct part){map, cs_scratch_floats(run->scratch, m.state)};
+    m.own_grad = (struct part){map, cs_scratch_floats(run->scratch, m.state)};
     return m;
 }
 
@@ -225,7 +227,8 @@ void cs_delta_ends(struct cs_run *run, const struct cs_delta_shape *shape,
     if (stretch_of(run) == NULL)
         return;
     const int64_t n = (int64_t)shape->heads * shape->key_dim * shape->value_dim;
-    float *state = cs_run_take(run, n), *d_state = cs_run_take(run, n);
+    float *state = cs_scratch_floats(run->scratch, n);
+    float *d_state = cs_scratch_floats(run->scratch, n);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct meeting m = open_meeting(run, shape, d_o != NULL);
     if (run->context != NULL) {

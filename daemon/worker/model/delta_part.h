@@ -5,7 +5,7 @@
  * every rank makes an affine map of the state that enters its rows, those of a document's ranks meet,
  * and each composes those before it, in their order: nobody waits for another one's scan. The
  * gradients of states go the other way by the transposed maps. A rank that a document begins on needs
- * nothing, and sends no map. Host only. */
+ * nothing, and sends no map. */
 #ifndef CS_WORKER_MODEL_DELTA_PART_H
 #define CS_WORKER_MODEL_DELTA_PART_H
 

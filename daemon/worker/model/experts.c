@@ -32,11 +32,11 @@ static struct cs_moe_shape shape_of(const struct cs_run *run, const struct cs_la
                                     int64_t rows)
 {
     const struct cs_experts *e = &l->arch->experts;
-    const int64_t n_tokens = run->input->n_tokens; /* rows behind them are padding */
+    const int32_t here = cs_layer_rows_here(l, run->input); /* rows behind them are padding */
     return (struct cs_moe_shape){.experts = e->n,
                                  .top_k = e->top_k,
                                  .is_normed = e->is_normed,
-                                 .counted = n_tokens < rows ? n_tokens : rows};
+                                 .counted = here < rows ? here : rows};
 }
 
 static void *ints(struct cs_scratch *memory, int64_t n)
@@ -166,9 +166,8 @@ static void add_loads(struct cs_run *run, const struct cs_layer_model *l, int32_
     }
     cs_exchange_move(&e);
     for (int r = 0; r < s->ranks; r++)
-        for (int32_t i = 0; i < n; i++)
-            if (r != s->place && cs_layer_rows_on(l, run->input, r) > 0)
-                load[i] += theirs[r * n + i];
+        if (r != s->place && cs_layer_rows_on(l, run->input, r) > 0)
+            run->ops->add_counts(run->ctx, n, theirs + r * n, load);
 }
 
 /* The balancing loss of the rows that are here: the operator divides by the square of these. */

@@ -45,6 +45,14 @@ struct cs_row_needs {
     struct cs_row_keys keys, at; /* arrays of the host; what operators read */
 };
 
+/* What operators read of rows in order. Rows come rank by rank of those that they are dealt to, each rank's
+ * in their order in the slot. */
+struct cs_stretch_arrays {
+    struct cs_mask_plan mask, wide; /* documents of the own rows; with the halo before them */
+    const int32_t *order,
+        *place; /* (n) which of those that come is the i-th row; the other way round */
+};
+
 /* Recurrent layers pass a state from row to row: they have rows of their own, as many on every rank,
  * which follow each other in the slot. A document may go on over several ranks. */
 struct cs_split_stretch {
@@ -53,7 +61,10 @@ struct cs_split_stretch {
     int32_t n;            /* rows that are here */
     int32_t from, to;     /* ranks with the first row of the document that the own rows begin in,
                              and with the last row of the one that they end in */
-    struct cs_mask_plan mask, wide; /* documents of the own rows; with the halo before them */
+    /* (ranks) of the rows that are dealt to this rank those that each has in order, which follow each other;
+     * of the own rows in order those that are dealt to each */
+    const int32_t *go, *come;
+    struct cs_stretch_arrays host, at; /* arrays of the host; what operators read */
 };
 
 struct cs_input_split {

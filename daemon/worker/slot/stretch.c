@@ -70,6 +70,32 @@ static int32_t *halos(struct cs_input *in, const struct cs_mask_plan *all, const
     return halo;
 }
 
+/* Where the own rows in order come from, and where those that are dealt to this rank go. */
+static void find_ways(struct cs_input *in, const int32_t *begin, struct cs_split_stretch *s)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    const int32_t *owner = in->split->owner + begin[c->place];
+    int32_t *go = ints(in, c->ranks), *come = ints(in, c->ranks), *next = ints(in, c->ranks);
+    int32_t *order = ints(in, s->n), *place = ints(in, s->n);
+    memset(go, 0, (size_t)c->ranks * sizeof *go);
+    memset(come, 0, (size_t)c->ranks * sizeof *come);
+    for (int32_t i = 0; i < in->n_tokens; i++)
+        if (in->split->owner[i] == c->place)
+            go[rank_of(begin, i)]++;
+    for (int32_t i = 0; i < s->n; i++)
+        come[owner[i]]++;
+    for (int32_t r = 0, at = 0; r < c->ranks; at += come[r++])
+        next[r] = at;
+    for (int32_t i = 0; i < s->n; i++) {
+        order[i] = next[owner[i]]++;
+        place[order[i]] = i;
+    }
+    s->go = go;
+    s->come = come;
+    s->host.order = order;
+    s->host.place = place;
+}
+
 static void take(struct cs_input *in, const int32_t *begin)
 {
     const struct cs_input_context *c = &in->tables->context;
@@ -78,8 +104,10 @@ static void take(struct cs_input *in, const int32_t *begin)
     const int32_t first = begin[c->place], n = begin[c->place + 1] - first;
     *s = (struct cs_split_stretch){.begin = begin, .n = n, .from = c->place, .to = c->place};
     s->halo = halos(in, all, begin);
-    s->mask = documents(in, all, first, n, 0);
-    s->wide = documents(in, all, first, n, s->halo[c->place]);
+    s->host.mask = documents(in, all, first, n, 0);
+    s->host.wide = documents(in, all, first, n, s->halo[c->place]);
+    find_ways(in, begin, s);
+    s->at = s->host;
     if (n == 0)
         return;
     s->from = rank_of(begin, all->segment[document_of(all, first)]);
@@ -90,6 +118,32 @@ void cs_stretch_make(struct cs_input *in)
 {
     if (in->tables->context.taps > 0)
         take(in, cut(in));
+}
+
+static const int32_t *put(struct cs_slot_block *b, const int32_t *host, int32_t n, int32_t most)
+{
+    return cs_slot_block_put_room(b, host, (size_t)n * sizeof *host, (size_t)most * sizeof *host);
+}
+
+static void put_documents(struct cs_slot_block *b, const struct cs_mask_plan *host, int32_t most,
+                          struct cs_mask_plan *at)
+{
+    at->doc = put(b, host->doc, host->n_tokens, most);
+    at->pos = put(b, host->pos, host->n_tokens, most);
+    at->segment = put(b, host->segment, host->n_segments + 1, most + 1);
+}
+
+void cs_stretch_put(struct cs_input *in, struct cs_slot_block *block)
+{
+    const struct cs_input_context *c = &in->tables->context;
+    struct cs_split_stretch *s = &in->split->stretch;
+    const int32_t most = c->most_in_order;
+    if (s->begin == NULL || block->is_host)
+        return;
+    s->at.order = put(block, s->host.order, s->n, most);
+    s->at.place = put(block, s->host.place, s->n, most);
+    put_documents(block, &s->host.mask, most, &s->at.mask);
+    put_documents(block, &s->host.wide, most + c->taps, &s->at.wide);
 }
 
 void cs_stretch_make_fullest(struct cs_input *in)

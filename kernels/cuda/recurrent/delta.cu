@@ -191,15 +191,24 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_scan_kernel(cs_delta_a
     float *const state = room.take<float>(a.dk_pad * LS), *const u = room.take<float>(C * LS);
     float *const sum = room.take<float>(C), *const beta = room.take<float>(C);
     for (int32_t doc = (int32_t)blockIdx.x; doc < a.count[1]; doc += (int32_t)gridDim.x) {
-        cs_delta_fill(state, LS, a.dk_pad, wide, [](int, int) { return 0.0f; });
+        if (!cs_delta_takes(a, doc))
+            continue;
+        const float *const enters = cs_delta_end(a, a.enter, doc == 0, head);
+        float *const leaves = cs_delta_end(a, a.left, doc == a.count[1] - 1, head);
+        cs_delta_fill(state, LS, a.dk_pad, wide, [&](int r, int j) {
+            return enters != nullptr && r < a.dk && col + j < a.dv ? enters[r * a.dv + col + j]
+                                                                   : 0.0f;
+        });
         for (int32_t c = a.first[doc]; c < a.first[doc + 1]; c++) {
             const cs_delta_place p = cs_delta_at(a, c);
             cs_delta_gates(a, p, head, sum, beta);
-            T *const kept = cs_delta_state(a, a.state, p.begin, head);
+            T *const kept = p.has_state && a.state != nullptr
+                                ? cs_delta_state(a, a.state, p.begin, head)
+                                : nullptr;
             for (int i = (int)threadIdx.x; i < a.dk_pad * wide; i += CS_DELTA_THREADS) {
                 const int r = i / wide, j = i % wide;
                 state_t[r * LS + j] = cs_from_float<T>(state[r * LS + j]);
-                if (!p.is_first)
+                if (kept != nullptr)
                     kept[r * a.dv_pad + col + j] = state_t[r * LS + j];
             }
             cs_delta_load(a.w, a.heads, head, a.dk_pad, p, w, lk);
@@ -211,10 +220,10 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_scan_kernel(cs_delta_a
             for (int i = (int)threadIdx.x; i < C * wide; i += CS_DELTA_THREADS) {
                 const int r = i / wide, j = i % wide;
                 const int64_t at = ((int64_t)(p.begin + r) * a.heads + head) * a.dv_pad + col + j;
-                const T x =
-                    cs_from_float<T>(r < p.n ? cs_to_float(a.u0[at]) + u[r * LS + j] : 0.0f);
+                const float u0 = r < p.n && a.u0 != nullptr ? cs_to_float(a.u0[at]) : 0.0f;
+                const T x = cs_from_float<T>(r < p.n ? u0 + u[r * LS + j] : 0.0f);
                 u_t[r * LS + j] = x;
-                if (r < p.n)
+                if (r < p.n && a.u != nullptr)
                     a.u[at] = x;
             }
             cs_delta_fill(k, lk, C, a.dk_pad, [&](int r, int j) {
@@ -226,6 +235,10 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_scan_kernel(cs_delta_a
             __syncthreads();
             cs_delta_product<true, false, true>(a.dk_pad, wide, C, 1.0f, k, lk, u_t, LS, state, LS);
         }
+        for (int i = (int)threadIdx.x; leaves != nullptr && i < a.dk * wide; i += CS_DELTA_THREADS)
+            if (col + i % wide < a.dv)
+                leaves[i / wide * a.dv + col + i % wide] = state[i / wide * LS + i % wide];
+        __syncthreads();
     }
 }
 
@@ -249,7 +262,7 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_output_kernel(cs_delta
         __syncthreads();
         cs_delta_product<false, false, false>(C, a.dv_pad, C, 1.0f, s.a, s.la, s.x, s.lv, s.out,
                                               s.lv);
-        if (!p.is_first)
+        if (p.has_state)
             cs_delta_product<false, false, true>(C, a.dv_pad, a.dk_pad, 1.0f, s.q, s.lk,
                                                  cs_delta_state(a, a.state, p.begin, head),
                                                  a.dv_pad, s.out, s.lv);
@@ -285,6 +298,7 @@ size_t cs_delta_place_all(const struct cs_delta_shape *shape, int32_t rows, char
     out->dv = shape->value_dim;
     out->dk_pad = dk;
     out->dv_pad = dv;
+    out->widest = dk > dv ? dk : dv;
     out->q_stride = shape->q_stride;
     out->v_stride = shape->v_stride;
     out->o_stride = shape->o_stride;
@@ -344,7 +358,7 @@ bool cs_delta_args_of(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
     return true;
 }
 
-template <typename T> void cs_delta_begin(struct cs_ctx *ctx, const cs_delta_args<T> &a)
+template <typename T> void cs_delta_prepare(struct cs_ctx *ctx, const cs_delta_args<T> &a)
 {
     const cudaStream_t stream = cs_cuda_stream_of(ctx);
     delta_list_kernel<<<1, LIST_THREADS, 0, stream>>>(a.rows, a.doc, cs_delta_rows<T>, a.count,
@@ -356,10 +370,18 @@ template <typename T> void cs_delta_begin(struct cs_ctx *ctx, const cs_delta_arg
     if constexpr (sizeof(T) == 2)
         if (cs_delta_is_mma(ctx, a)) {
             cs_delta_mma_prepare(ctx, a);
-            cs_delta_mma_scan(ctx, a);
             return;
         }
     CS_DELTA_LAUNCH(ctx, delta_prepare_kernel<T>, cs_delta_grid(a), prepare_bytes(a), a);
+}
+
+template <typename T> void cs_delta_scan(struct cs_ctx *ctx, const cs_delta_args<T> &a)
+{
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_scan(ctx, a);
+            return;
+        }
     CS_DELTA_LAUNCH(ctx, delta_scan_kernel<T>, cs_delta_strips(a), scan_bytes(a), a);
 }
 
@@ -367,11 +389,21 @@ template <typename T>
 void cs_cuda_delta(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                    const struct cs_mask_plan *mask, const struct cs_delta_in *in, void *o)
 {
+    cs_cuda_delta_part<T>(ctx, shape, mask, in, nullptr, o);
+}
+
+template <typename T>
+void cs_cuda_delta_part(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                        const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                        const float *state, void *o)
+{
     cs_delta_args<T> a;
     if (mask->n_tokens <= 0 || !cs_delta_args_of(ctx, shape, mask, in, "delta", &a))
         return;
     a.o = (T *)o;
-    cs_delta_begin(ctx, a);
+    a.enter = state;
+    cs_delta_prepare(ctx, a);
+    cs_delta_scan(ctx, a);
     if constexpr (sizeof(T) == 2)
         if (cs_delta_is_mma(ctx, a)) {
             cs_delta_mma_output(ctx, a);
@@ -386,9 +418,13 @@ void cs_cuda_delta(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
     template void cs_cuda_delta<T>(struct cs_ctx *, const struct cs_delta_shape *,                 \
                                    const struct cs_mask_plan *, const struct cs_delta_in *,        \
                                    void *);                                                        \
+    template void cs_cuda_delta_part<T>(struct cs_ctx *, const struct cs_delta_shape *,            \
+                                        const struct cs_mask_plan *, const struct cs_delta_in *,   \
+                                        const float *, void *);                                    \
     template bool cs_delta_args_of<T>(struct cs_ctx *, const struct cs_delta_shape *,              \
                                       const struct cs_mask_plan *, const struct cs_delta_in *,     \
                                       const char *, cs_delta_args<T> *);                           \
-    template void cs_delta_begin<T>(struct cs_ctx *, const cs_delta_args<T> &);
+    template void cs_delta_prepare<T>(struct cs_ctx *, const cs_delta_args<T> &);                  \
+    template void cs_delta_scan<T>(struct cs_ctx *, const cs_delta_args<T> &);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

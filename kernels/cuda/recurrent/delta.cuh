@@ -22,6 +22,7 @@ template <typename T> constexpr int cs_delta_rows = sizeof(T) == 2 ? CS_DELTA_CH
 /* Everything of one call; `pad`: rounded up to 16. (rows, heads, ...) unless said otherwise. */
 template <typename T> struct cs_delta_args {
     int32_t rows, heads, key_heads, dk, dv, dk_pad, dv_pad;
+    int32_t widest; /* of both pads, as the call has them: which kernels take it */
     int64_t q_stride, v_stride, o_stride;
     float eps, scale;
     const int32_t *doc;
@@ -37,19 +38,27 @@ template <typename T> struct cs_delta_args {
     T *state, *d_state;     /* (slots, heads, dk_pad, dv_pad) entering a chunk, and its gradient */
     T *o, *dq, *dk_out, *dv_out; /* results */
     float *dg, *dbeta;
+    /* Rows that go on elsewhere, (heads, dk, dv): the state that enters the first document, the gradient
+     * of the one that leaves the last; NULL: 0. The other way round, NULL: not wanted. */
+    const float *enter, *leave;
+    float *left, *asked;
+
+    enum { ALL, FIRST, LAST } documents; /* of a pass through them */
 };
 
 /* Where a chunk lies. */
 struct cs_delta_place {
     int32_t begin, n;
-    bool is_first; /* of its document: the state that enters is 0 */
+    bool
+        has_state; /* a state enters it: it is not the first of its document, or that came from elsewhere */
 };
 
 template <typename T>
 __device__ inline cs_delta_place cs_delta_at(const cs_delta_args<T> &a, int32_t chunk)
 {
     const int32_t begin = a.begin[chunk];
-    return {begin, a.begin[chunk + 1] - begin, begin == 0 || a.doc[begin] != a.doc[begin - 1]};
+    const bool has_state = begin == 0 ? a.enter != nullptr : a.doc[begin] == a.doc[begin - 1];
+    return {begin, a.begin[chunk + 1] - begin, has_state};
 }
 
 template <typename T>
@@ -57,6 +66,33 @@ __device__ inline T *cs_delta_state(const cs_delta_args<T> &a, T *states, int32_
                                     int32_t head)
 {
     return states + ((int64_t)(begin / cs_delta_rows<T>)*a.heads + head) * a.dk_pad * a.dv_pad;
+}
+
+/* Gradient of the state that leaves a chunk, NULL: 0. That of the last rows stands in the first place: no
+ * chunk before the first one leaves a state. */
+template <typename T>
+__device__ inline T *cs_delta_leaving(const cs_delta_args<T> &a, const cs_delta_place &p,
+                                      int32_t head)
+{
+    const int32_t end = p.begin + p.n;
+    if (end == a.rows)
+        return a.leave != nullptr ? cs_delta_state(a, a.d_state, 0, head) : nullptr;
+    return a.doc[end] == a.doc[end - 1]
+               ? cs_delta_state(a, a.d_state, p.begin + cs_delta_rows<T>, head)
+               : nullptr;
+}
+
+/* a pass through documents takes this one */
+template <typename T> __device__ inline bool cs_delta_takes(const cs_delta_args<T> &a, int32_t doc)
+{
+    return a.documents == a.ALL || doc == (a.documents == a.FIRST ? 0 : a.count[1] - 1);
+}
+
+/* What enters the first document (FIRST), or leaves the last, of a head; NULL: 0, or not wanted. */
+template <typename T, typename U>
+__device__ inline U *cs_delta_end(const cs_delta_args<T> &a, U *states, bool is_there, int32_t head)
+{
+    return states != nullptr && is_there ? states + (int64_t)head * a.dk * a.dv : nullptr;
 }
 
 /* Shared memory, handed out in order. */
@@ -218,9 +254,14 @@ template <typename T>
 bool cs_delta_args_of(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                       const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                       const char *what, cs_delta_args<T> *out);
-/* Lists of chunks, normalised keys, (I + L)^-1, U0, W, then U and the states: what both directions
- * begin with. */
-template <typename T> void cs_delta_begin(struct cs_ctx *ctx, const cs_delta_args<T> &a);
+/* Lists of chunks, normalised keys, (I + L)^-1, U0, W: what all begin with. */
+template <typename T> void cs_delta_prepare(struct cs_ctx *ctx, const cs_delta_args<T> &a);
+/* Then U and the states, where there is memory for them, and what leaves. U0 NULL: 0. */
+template <typename T> void cs_delta_scan(struct cs_ctx *ctx, const cs_delta_args<T> &a);
+/* What outputs ask of U; then gradients of U and of the states, and what is asked of the one that
+ * enters. */
+template <typename T> void cs_delta_pull(struct cs_ctx *ctx, const cs_delta_args<T> &a);
+template <typename T> void cs_delta_back(struct cs_ctx *ctx, const cs_delta_args<T> &a);
 
 /* Blocks for a pass over chunks and heads: as many as whole chunks take, and some for the ends of
  * documents; where there are more of those, blocks take turns. (Blocks without work are not free.) */

@@ -53,17 +53,23 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_back_kernel(cs_delta_a
     float *const d = room.take<float>(a.dk_pad * LS), *const du = room.take<float>(C * LS);
     float *const sum = room.take<float>(C), *const beta = room.take<float>(C);
     for (int32_t doc = (int32_t)blockIdx.x; doc < a.count[1]; doc += (int32_t)gridDim.x) {
-        cs_delta_fill(d, LS, a.dk_pad, wide, [](int, int) { return 0.0f; });
+        if (!cs_delta_takes(a, doc))
+            continue;
+        const float *const leaves = cs_delta_end(a, a.leave, doc == a.count[1] - 1, head);
+        float *const enters = cs_delta_end(a, a.asked, doc == 0, head);
+        cs_delta_fill(d, LS, a.dk_pad, wide, [&](int r, int j) {
+            return leaves != nullptr && r < a.dk && col + j < a.dv ? leaves[r * a.dv + col + j]
+                                                                   : 0.0f;
+        });
         for (int32_t c = a.first[doc + 1] - 1; c >= a.first[doc]; c--) {
             const cs_delta_place p = cs_delta_at(a, c);
-            const bool is_last = c == a.first[doc + 1] - 1;
             cs_delta_gates(a, p, head, sum, beta);
             const float all = sum[C - 1];
-            T *const kept = cs_delta_state(a, a.d_state, is_last ? 0 : p.begin + C, head);
+            T *const kept = a.d_state != nullptr ? cs_delta_leaving(a, p, head) : nullptr;
             for (int i = (int)threadIdx.x; i < a.dk_pad * wide; i += CS_DELTA_THREADS) {
                 const int r = i / wide, j = i % wide;
                 d_t[r * LS + j] = cs_from_float<T>(d[r * LS + j]);
-                if (!is_last)
+                if (kept != nullptr)
                     kept[r * a.dv_pad + col + j] = d_t[r * LS + j];
             }
             cs_delta_load(a.qn, a.key_heads, key, a.dk_pad, p, q, lk);
@@ -99,6 +105,10 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_back_kernel(cs_delta_a
             cs_delta_product<true, false, true>(a.dk_pad, wide, C, 1.0f, q, lk, d_o, LS, d, LS);
             cs_delta_product<true, false, true>(a.dk_pad, wide, C, -1.0f, w, lk, du_t, LS, d, LS);
         }
+        for (int i = (int)threadIdx.x; enters != nullptr && i < a.dk * wide; i += CS_DELTA_THREADS)
+            if (col + i % wide < a.dv)
+                enters[i / wide * a.dv + col + i % wide] = d[i / wide * LS + i % wide];
+        __syncthreads();
     }
 }
 
@@ -167,10 +177,9 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_grad_kernel(cs_delta_a
     const auto left = [&](int r) { return expf(sum[C - 1] - sum[r]); };
     for (int32_t c = (int32_t)blockIdx.x; c < a.count[0]; c += (int32_t)gridDim.x) {
         const cs_delta_place p = cs_delta_at(a, c);
-        const bool is_last = c + 1 == a.count[0] || cs_delta_at(a, c + 1).is_first;
         const T *const state = cs_delta_state(a, a.state, p.begin, head);
-        const T *const d_state = cs_delta_state(a, a.d_state, is_last ? 0 : p.begin + C, head);
-        const bool has_both = !p.is_first && !is_last;
+        const T *const d_state = cs_delta_leaving(a, p, head);
+        const bool has_both = p.has_state && d_state != nullptr;
         cs_delta_gates(a, p, head, sum, beta);
         for (int i = (int)threadIdx.x; i < C; i += CS_DELTA_THREADS)
             dg[i] = dbeta[i] = kept[i] = 0.0f;
@@ -196,7 +205,7 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_grad_kernel(cs_delta_a
         cs_delta_product<true, false, false>(C, dk, C, 1.0f, n_t, LT, x, lk, dkeys, lk);
         cs_delta_fill(out, most, C, dk, [](int, int) { return 0.0f; });
         __syncthreads();
-        if (!p.is_first) {
+        if (p.has_state) {
             cs_delta_product<false, true, false>(C, dk, dv, 1.0f, z, lv, state, dv, out, most);
             for (int i = (int)threadIdx.x; i < C * dk; i += CS_DELTA_THREADS)
                 out[i / dk * most + i % dk] *= expf(sum[i / dk]);
@@ -210,7 +219,7 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_grad_kernel(cs_delta_a
                 cs_from_float<T>(out[i / dk * most + i % dk]);
         __syncthreads();
         /* Kd: what the state that leaves asks of the keys */
-        if (!is_last) {
+        if (d_state != nullptr) {
             cs_delta_product<false, true, false>(C, dk, dv, 1.0f, y, lv, d_state, dv, out, most);
             for (int i = (int)threadIdx.x; i < C * dk; i += CS_DELTA_THREADS) {
                 const int r = i / dk, j = i % dk;
@@ -240,7 +249,7 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS) delta_grad_kernel(cs_delta_a
         __syncthreads();
         cs_delta_product<false, true, false>(C, C, dv, -1.0f, y, lv, z, lv, da, LN);
         /* (I + L)^-1 (beta e^G k) */
-        if (!p.is_first) {
+        if (p.has_state) {
             cs_delta_product<false, true, false>(C, dk, dv, -1.0f, x, lv, state, dv, out, most);
             cs_delta_fill(y, lk, C, dk, [&](int r, int j) { return out[r * most + j]; });
             __syncthreads();
@@ -328,18 +337,34 @@ __global__ void __launch_bounds__(CS_DELTA_THREADS)
         to[j] = cs_from_float<T>(factor * by * (grad(j) - by * by * along * cs_to_float(from[j])));
 }
 
+template <typename T> void cs_delta_pull(struct cs_ctx *ctx, const cs_delta_args<T> &a)
+{
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_pull(ctx, a);
+            return;
+        }
+    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
+}
+
+template <typename T> void cs_delta_back(struct cs_ctx *ctx, const cs_delta_args<T> &a)
+{
+    if constexpr (sizeof(T) == 2)
+        if (cs_delta_is_mma(ctx, a)) {
+            cs_delta_mma_back(ctx, a);
+            return;
+        }
+    CS_DELTA_LAUNCH(ctx, delta_back_kernel<T>, cs_delta_strips(a), back_bytes(a), a);
+}
+
 /* what is known of chunks becomes gradients of q and k by head, of v, g and beta */
 template <typename T> static void chunk_grads(struct cs_ctx *ctx, const cs_delta_args<T> &a)
 {
     if constexpr (sizeof(T) == 2)
         if (cs_delta_is_mma(ctx, a)) {
-            cs_delta_mma_pull(ctx, a);
-            cs_delta_mma_back(ctx, a);
             cs_delta_mma_grad(ctx, a);
             return;
         }
-    CS_DELTA_LAUNCH(ctx, delta_pull_kernel<T>, cs_delta_grid(a), cs_delta_scores_bytes(a), a);
-    CS_DELTA_LAUNCH(ctx, delta_back_kernel<T>, cs_delta_strips(a), back_bytes(a), a);
     CS_DELTA_LAUNCH(ctx, delta_grad_kernel<T>, cs_delta_grid(a), grad_bytes(a), a);
 }
 
@@ -347,6 +372,15 @@ template <typename T>
 void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
                         const struct cs_mask_plan *mask, const struct cs_delta_in *in,
                         const void *d_o, const struct cs_delta_out *out)
+{
+    cs_cuda_delta_part_grad<T>(ctx, shape, mask, in, nullptr, nullptr, d_o, out);
+}
+
+template <typename T>
+void cs_cuda_delta_part_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
+                             const struct cs_mask_plan *mask, const struct cs_delta_in *in,
+                             const float *state, const float *d_state, const void *d_o,
+                             const struct cs_delta_out *out)
 {
     cs_delta_args<T> a;
     if (mask->n_tokens <= 0 || !cs_delta_args_of(ctx, shape, mask, in, "delta_grad", &a))
@@ -357,7 +391,12 @@ void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
     a.dv_out = (T *)out->dv;
     a.dg = out->dg;
     a.dbeta = out->dbeta;
-    cs_delta_begin(ctx, a);
+    a.enter = state;
+    a.leave = d_state;
+    cs_delta_prepare(ctx, a);
+    cs_delta_scan(ctx, a);
+    cs_delta_pull(ctx, a);
+    cs_delta_back(ctx, a);
     chunk_grads(ctx, a);
     const unsigned warps = CS_DELTA_THREADS / 32;
     const unsigned blocks = ((unsigned)a.rows * (unsigned)a.key_heads + warps - 1) / warps;
@@ -371,6 +410,12 @@ void cs_cuda_delta_grad(struct cs_ctx *ctx, const struct cs_delta_shape *shape,
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_delta_grad<T>(struct cs_ctx *, const struct cs_delta_shape *,            \
                                         const struct cs_mask_plan *, const struct cs_delta_in *,   \
-                                        const void *, const struct cs_delta_out *);
+                                        const void *, const struct cs_delta_out *);                \
+    template void cs_cuda_delta_part_grad<T>(                                                      \
+        struct cs_ctx *, const struct cs_delta_shape *, const struct cs_mask_plan *,               \
+        const struct cs_delta_in *, const float *, const float *, const void *,                    \
+        const struct cs_delta_out *);                                                              \
+    template void cs_delta_pull<T>(struct cs_ctx *, const cs_delta_args<T> &);                     \
+    template void cs_delta_back<T>(struct cs_ctx *, const cs_delta_args<T> &);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

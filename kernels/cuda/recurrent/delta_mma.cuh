@@ -227,8 +227,7 @@ __device__ __forceinline__ void clear(float (*d)[4], int n)
 template <typename T>
 inline bool cs_delta_is_mma(const struct cs_ctx *ctx, const cs_delta_args<T> &a)
 {
-    return sizeof(T) == 2 && a.dk_pad <= cs_delta_mma::WIDTH && a.dv_pad <= cs_delta_mma::WIDTH &&
-           cs_attention_capability(ctx) >= 80;
+    return sizeof(T) == 2 && a.widest <= cs_delta_mma::WIDTH && cs_attention_capability(ctx) >= 80;
 }
 
 /* What delta_prepare_kernel, delta_scan_kernel, delta_output_kernel, delta_pull_kernel,

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(THREADS, 2) delta_output_mma_kernel(args a)
         load_chunk<THREADS>(k, a.kn, a.key_heads, key, a.dk_pad, p);
         cs_mma_commit();
         load_chunk<THREADS>(u, a.u, a.heads, head, a.dv_pad, p);
-        if (!p.is_first)
+        if (p.has_state)
             load<WIDTH, THREADS>(s, cs_delta_state(a, a.state, p.begin, head), a.dv_pad, a.dv_pad,
                                  a.dk_pad);
         cs_mma_commit();
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 2) delta_output_mma_kernel(args a)
         cs_mma_wait<0>();
         __syncthreads();
         float y[8][4] = {};
-        if (!p.is_first) {
+        if (p.has_state) {
             add<false, false, 8>(y, q + row * PITCH, PITCH, s + side * 64, PITCH, 0, WIDTH);
 #pragma unroll
             for (int i = 0; i < 4; i++) {

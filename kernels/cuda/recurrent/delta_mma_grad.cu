@@ -317,11 +317,11 @@ __global__ void __launch_bounds__(THREADS, 1) delta_grad_mma_kernel(args a)
         kept t = {};
         t.head = (int)blockIdx.y, t.row = warp % 4 * 16, t.side = warp / 4;
         t.p = cs_delta_at(a, c);
-        const bool has_state = !t.p.is_first;
-        const bool has_next = c + 1 < a.count[0] && !cs_delta_at(a, c + 1).is_first;
+        const bool has_state = t.p.has_state;
+        const half_t *const leaving = cs_delta_leaving(a, t.p, t.head);
+        const bool has_next = leaving != nullptr;
         load_all(a, s, t.head, t.p,
-                 has_state ? cs_delta_state(a, a.state, t.p.begin, t.head) : nullptr,
-                 has_next ? cs_delta_state(a, a.d_state, t.p.begin + C, t.head) : nullptr);
+                 has_state ? cs_delta_state(a, a.state, t.p.begin, t.head) : nullptr, leaving);
         cs_mma_wait<1>();
         __syncthreads();
         grad_scores(s, t);

@@ -32,7 +32,7 @@ __device__ static strip load_strip(const half_t *x, const args &a, int head,
         for (int i = 0; i < 4; i += 2) {
             const int r = row + row_of(i), c = col + col_of(n, i);
             float2 two = {0.0f, 0.0f};
-            if (r < p.n && c < a.dv_pad)
+            if (x != nullptr && r < p.n && c < a.dv_pad)
                 two = pair_at(x + ((int64_t)(p.begin + r) * a.heads + head) * a.dv_pad + c);
             s.x[n][i] = two.x;
             s.x[n][i + 1] = two.y;
@@ -62,18 +62,19 @@ __device__ static strip load_outputs(const args &a, int head, const cs_delta_pla
 /* The chunks of a document, of which all but the last are whole: so nobody waits for the lists. */
 struct document {
     int32_t first, end, begin, rows_end; /* chunks; rows */
+    bool has_state;                      /* one enters its first chunk */
 
     __device__ cs_delta_place at(int32_t c) const
     {
         const int32_t row = begin + (c - first) * C;
-        return {row, min(C, rows_end - row), c == first};
+        return {row, min(C, rows_end - row), c > first || has_state};
     }
 };
 
 __device__ static document document_of(const args &a, int32_t doc)
 {
     const int32_t first = a.first[doc], end = a.first[doc + 1];
-    return {first, end, a.begin[first], a.begin[end]};
+    return {first, end, a.begin[first], a.begin[end], doc == 0 && a.enter != nullptr};
 }
 
 /* sums of the rows of a thread and of the whole chunk */
@@ -105,6 +106,40 @@ __device__ static void put_state(const args &a, const float (&state)[2][2][4], h
                 if (to != nullptr && r < a.dk_pad && col + c < a.dv_pad)
                     put_pair(to + (int64_t)r * a.dv_pad + col + c, state[m][n][i],
                              state[m][n][i + 1]);
+            }
+}
+
+/* The state from memory, and to it: fp32 (dk, dv) of a head; NULL: zeros, or nowhere */
+__device__ static void begin_state(const args &a, const float *from, int col,
+                                   float (&state)[2][2][4])
+{
+    const int row = (int)threadIdx.x / 32 * 32;
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int r = row + 16 * m + row_of(i), c = col + col_of(n, i);
+                const bool is_there = from != nullptr && r < a.dk && c < a.dv;
+                state[m][n][i] = is_there ? from[r * a.dv + c] : 0.0f;
+            }
+}
+
+__device__ static void end_state(const args &a, const float (&state)[2][2][4], int col, float *to)
+{
+    const int row = (int)threadIdx.x / 32 * 32;
+    if (to == nullptr)
+        return;
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int r = row + 16 * m + row_of(i), c = col + col_of(n, i);
+                if (r < a.dk && c < a.dv)
+                    to[r * a.dv + c] = state[m][n][i];
             }
 }
 
@@ -181,6 +216,8 @@ __global__ void __launch_bounds__(THREADS) delta_scan_mma_kernel(args a)
         cs_mma_commit();
     };
     for (int32_t doc = (int32_t)blockIdx.x; doc < a.count[1]; doc += (int32_t)gridDim.x) {
+        if (!cs_delta_takes(a, doc))
+            continue;
         const document d = document_of(a, doc);
         __syncthreads(); /* the document before is done with the tiles */
         if (is_loader) {
@@ -194,12 +231,15 @@ __global__ void __launch_bounds__(THREADS) delta_scan_mma_kernel(args a)
             }
             continue;
         }
-        float state[2][2][4] = {};
+        float state[2][2][4];
+        begin_state(a, cs_delta_end(a, a.enter, doc == 0, head), col, state);
         cs_delta_place p = d.at(d.first);
         strip u0 = load_strip(a.u0, a, head, p, row, col);
         gates g = load_gates_of(a, head, p, row);
         for (int32_t c = d.first; c < d.end; c++) {
-            put_state(a, state, s, p.is_first ? nullptr : cs_delta_state(a, a.state, p.begin, head),
+            put_state(a, state, s,
+                      p.has_state && a.state != nullptr ? cs_delta_state(a, a.state, p.begin, head)
+                                                        : nullptr,
                       col);
             const float left[2] = {expf(g.all - g.row[0]), expf(g.all - g.row[1])};
             const float decay = expf(g.all);
@@ -220,7 +260,8 @@ __global__ void __launch_bounds__(THREADS) delta_scan_mma_kernel(args a)
                     grown[n][i] = u[n][i] * left[i / 2];
             store<2>(y + row * NARROW, NARROW, grown);
             __syncthreads();
-            store_chunk<2>(a.u, a.heads, head, a.dv_pad, p, row, col, u);
+            if (a.u != nullptr)
+                store_chunk<2>(a.u, a.heads, head, a.dv_pad, p, row, col, u);
             if (c + 1 < d.end) {
                 p = d.at(c + 1);
                 u0 = load_strip(a.u0, a, head, p, row, col);
@@ -228,6 +269,7 @@ __global__ void __launch_bounds__(THREADS) delta_scan_mma_kernel(args a)
             }
             add_to_state(state, tile + (2 + c % 2) * TILE, y);
         }
+        end_state(a, state, col, cs_delta_end(a, a.left, doc == a.count[1] - 1, head));
     }
 }
 
@@ -251,6 +293,8 @@ __global__ void __launch_bounds__(THREADS) delta_back_mma_kernel(args a)
         cs_mma_commit();
     };
     for (int32_t doc = (int32_t)blockIdx.x; doc < a.count[1]; doc += (int32_t)gridDim.x) {
+        if (!cs_delta_takes(a, doc))
+            continue;
         const document d = document_of(a, doc);
         const int32_t last = d.end - 1;
         __syncthreads();
@@ -265,14 +309,15 @@ __global__ void __launch_bounds__(THREADS) delta_back_mma_kernel(args a)
             }
             continue;
         }
-        float state[2][2][4] = {};
+        float state[2][2][4];
+        begin_state(a, cs_delta_end(a, a.leave, doc == a.count[1] - 1, head), col, state);
         cs_delta_place p = d.at(last);
         strip du = load_strip(a.du, a, head, p, row, col);
         strip d_o = load_outputs(a, head, p, row, col);
         gates g = load_gates_of(a, head, p, row);
         for (int32_t c = last; c >= d.first; c--) {
-            put_state(a, state, s,
-                      c == last ? nullptr : cs_delta_state(a, a.d_state, p.begin + C, head), col);
+            put_state(a, state, s, a.d_state != nullptr ? cs_delta_leaving(a, p, head) : nullptr,
+                      col);
             const float left[2] = {expf(g.all - g.row[0]), expf(g.all - g.row[1])};
             const float grown[2] = {expf(g.row[0]), expf(g.row[1])};
             float u[2][4] = {}, x[2][4];
@@ -304,6 +349,7 @@ __global__ void __launch_bounds__(THREADS) delta_back_mma_kernel(args a)
             add_to_state(state, tile + (2 + c % 2) * TILE, y);
             add_to_state(state, tile + (4 + c % 2) * TILE, z);
         }
+        end_state(a, state, col, cs_delta_end(a, a.asked, doc == 0, head));
     }
 }
 

@@ -3,32 +3,6 @@
 
 #include "core/plan/cost/bytes.h"
 
-/* Recurrent layers pass states from rank to rank, experts are balanced over all rows of a slot. */
-static enum cs_status check_layers(const struct cs_graph *graph,
-                                   const struct cs_device_class *device, struct cs_err *err)
-{
-    const struct cs_branch *llm = &graph->branches[graph->llm];
-    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
-        const struct cs_layer *layer = &graph->layers[i];
-        if (layer->kind != CS_LAYER_BLOCK)
-            continue;
-        if (layer->mixer == CS_MIXER_DELTA && cs_device_element_bytes(device) != 4)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.cp: %s is a recurrent layer, whose rows can be split "
-                           "over CPU ranks only yet, not on a %s; set cp = 1",
-                           llm->name, layer->path, device->name);
-        if (layer->ffn == CS_FFN_EXPERTS && cs_layer_arch(graph, layer)->experts.balance > 0 &&
-            cs_device_element_bytes(device) != 4)
-            return cs_fail(
-                err, CS_PLAN,
-                "plan.parallel.%s.cp: %s has experts with a loss of their balance over "
-                "all rows of a slot, which can be split over CPU ranks only yet, not on a "
-                "%s; set cp = 1, or output_router_logits = false in its config",
-                llm->name, layer->path, device->name);
-    }
-    return CS_OK;
-}
-
 /* Ranks of an encoder share its items; those of the LLM, where it is on them. */
 static enum cs_status check_encoder(const struct cs_graph *graph,
                                     const struct cs_device_class *device,
@@ -61,7 +35,6 @@ static int32_t given_cp(const struct cs_spec *spec, const char *branch)
 
 /* Rows before a slot is split ask for ranks that split it, and for slots that are. */
 static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_graph *graph,
-                                 const struct cs_device_class *device,
                                  const struct cs_placing *placing, struct cs_err *err)
 {
     const char *llm = graph->branches[graph->llm].name;
@@ -70,12 +43,6 @@ static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_gra
                        "plan.context_rows = %d: rows of %s are not split (cp is 1); set "
                        "plan.parallel.%s.cp, or leave context_rows away",
                        spec->context_rows, llm, llm);
-    if (spec->context_rows > 0 && cs_device_element_bytes(device) != 4)
-        return cs_fail(
-            err, CS_PLAN,
-            "plan.context_rows = %d: slots have ranks of their own on CPU ranks only yet, "
-            "not on a %s; leave it away",
-            spec->context_rows, device->name);
     if (spec->context_rows >= spec->seq_tokens)
         return cs_fail(err, CS_PLAN,
                        "plan.context_rows = %d: no slot has more rows (seq_tokens is %d), so that "
@@ -97,6 +64,5 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
         if (b != graph->llm)
             CS_TRY(check_encoder(graph, device, placing, b, given, err));
     }
-    CS_TRY(check_rows(spec, graph, device, placing, err));
-    return placing->cp > 1 ? check_layers(graph, device, err) : CS_OK;
+    return check_rows(spec, graph, placing, err);
 }

@@ -12,6 +12,7 @@
 #include "worker/slot/place/pad.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/split.h"
+#include "worker/slot/stretch.h"
 
 enum { MAX_HALF = 512 }; /* of a head */
 
@@ -319,6 +320,8 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
     };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
     put_ropes(in, b, &rows);
+    if (in->split != NULL)
+        cs_stretch_put(in, b);
     put_masks(in, b, &rows);
 }
 
@@ -383,6 +386,8 @@ size_t cs_input_measure(struct cs_input *in)
         in->at.mask[m] = in->mask[m];
         in->at.mask[m].cells = has_lists(in, m) ? &in->lists[m].cells : NULL;
     }
+    if (in->split != NULL)
+        in->split->stretch.at = in->split->stretch.host;
     return b.used;
 }
 
