@@ -39,7 +39,8 @@ enum cs_device_comm_kind {
     CS_DEVICE_COMM_LANE,  /* a channel: two ranks, messages one way, beside computing */
     CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
     CS_DEVICE_COMM_BULK,  /* two ranks, large messages both ways while nothing else runs */
-    CS_DEVICE_COMM_ROWS   /* messages between all ranks, large ones, beside computing */
+    CS_DEVICE_COMM_ROWS,  /* messages between all ranks, large ones, beside computing */
+    CS_DEVICE_COMM_SUMS   /* sums that all ranks wait for, large ones, partly beside computing */
 };
 
 /* One of several messages that go together. */
@@ -68,6 +69,10 @@ struct cs_device_comm_ops {
      * bf16: every partial sum is rounded to nearest */
     enum cs_status (*reduce_scatter)(void *comm, const void *from, void *to, size_t count,
                                      enum cs_grad_type type, void *stream, struct cs_err *err);
+    /* data (n) = the sum of what all ranks have there: the same bits on all of them, and whenever
+     * they sum the same again. bf16: every partial sum is rounded to nearest */
+    enum cs_status (*all_reduce)(void *comm, void *data, size_t n, enum cs_grad_type type,
+                                 void *stream, struct cs_err *err);
     /* bytes of every rank, in rank order, to `to`; from may lie in place */
     enum cs_status (*all_gather)(void *comm, const void *from, void *to, size_t bytes, void *stream,
                                  struct cs_err *err);
@@ -78,7 +83,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 7
+#define CS_DEVICE_VERSION 8
 
 struct cs_device_properties {
     char name[128];
@@ -117,6 +122,8 @@ struct cs_device_ops {
                            struct cs_err *err);
 
     enum cs_status (*stream_create)(void *handle, void **stream, struct cs_err *err);
+    /* What is on it begins before what other streams have to begin. */
+    enum cs_status (*stream_create_urgent)(void *handle, void **stream, struct cs_err *err);
     void (*stream_destroy)(void *handle, void *stream);
     enum cs_status (*stream_sync)(void *handle, void *stream, struct cs_err *err);
     enum cs_status (*event_create)(void *handle, void **event, struct cs_err *err);

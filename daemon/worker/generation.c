@@ -70,13 +70,16 @@ static enum cs_status connect_peers(struct cs_generation *g, struct cs_err *err)
     return status;
 }
 
-/* Channels, contexts and replicas, in one order on all ranks. */
+/* Channels, those that share a stage, and replicas, in one order on all ranks. */
 static enum cs_status connect_devices(struct cs_generation *g, struct cs_device *device,
                                       struct cs_err *err)
 {
     if (device->mem != NULL && g->plan->n_ranks > 1)
         CS_TRY(cs_channels_new(device, g->plan, g->rank, g->comm, 0, &g->channels, err));
-    CS_TRY(cs_context_comm_new(device, g->plan, g->rank, g->comm, 0, &g->context, err));
+    CS_TRY(
+        cs_context_comm_new(device, g->plan, CS_GROUP_CP, g->rank, g->comm, 0, &g->context, err));
+    CS_TRY(
+        cs_context_comm_new(device, g->plan, CS_GROUP_TP, g->rank, g->comm, 0, &g->sharers, err));
     return cs_replicas_new(device, g->plan, g->rank, g->comm, g->deadline_ms, &g->replicas, err);
 }
 
@@ -131,6 +134,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
         .comm = g->comm,
         .channels = g->channels,
         .context = g->context,
+        .sharers = g->sharers,
         .replicas = g->replicas,
         .ring = ring,
         .rank = g->rank,
@@ -143,6 +147,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
 void cs_generation_abort(struct cs_generation *generation)
 {
     cs_replicas_abort(generation->replicas);
+    cs_context_comm_abort(generation->sharers);
     cs_context_comm_abort(generation->context);
     cs_channels_abort(generation->channels);
 }
@@ -152,6 +157,7 @@ void cs_generation_leave(struct cs_generation *generation)
     struct cs_generation *g = generation;
     cs_replicas_free(g->replicas);
     cs_trainer_free(g->trainer);
+    cs_context_comm_free(g->sharers);
     cs_context_comm_free(g->context);
     cs_channels_free(g->channels);
     if (g->comm != NULL)

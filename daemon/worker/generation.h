@@ -19,6 +19,7 @@ struct cs_generation {
     struct cs_comm *comm;            /* of all members; NULL: this rank is alone */
     struct cs_channels *channels;    /* NULL: the host, or one rank */
     struct cs_context_comm *context; /* NULL: the host, or rows are not split */
+    struct cs_context_comm *sharers; /* NULL: the host, or matrices are not shared */
     struct cs_replicas *replicas;    /* NULL: one */
     struct cs_trainer *trainer;      /* parameters and programs */
 };

@@ -181,6 +181,15 @@ static enum cs_status stream_create(void *, void **stream, struct cs_err *err)
     return CS_OK;
 }
 
+static enum cs_status stream_create_urgent(void *, void **stream, struct cs_err *err)
+{
+    int least, greatest;
+    CS_CUDA(err, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CS_CUDA(err, cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking,
+                                              greatest));
+    return CS_OK;
+}
+
 static void stream_destroy(void *, void *stream)
 {
     if (stream != nullptr)
@@ -301,6 +310,7 @@ const struct cs_device_ops cs_cuda_device_ops = {
     .copy = copy,
     .fill = fill,
     .stream_create = stream_create,
+    .stream_create_urgent = stream_create_urgent,
     .stream_destroy = stream_destroy,
     .stream_sync = stream_sync,
     .event_create = event_create,

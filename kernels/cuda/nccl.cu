@@ -15,7 +15,8 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
 /* Multiprocessors that a communicator of each kind may take. Lane: enough for a tenth of NVLink,
  * which hides behind compute, and few enough not to slow that down. Bulk: what fills NVLink; at
  * least as many too, for left to itself the library takes what its rings need. Rows: half of that,
- * for attention of other heads runs beside them and waits for the first and the last. */
+ * for attention of other heads runs beside them and waits for the first and the last. Sums: the same,
+ * products run beside them. */
 static const struct {
     int least, most;
 } ctas[] = {
@@ -23,9 +24,10 @@ static const struct {
     {1,  16}, /* group */
     {32, 32}, /* bulk */
     {16, 16}, /* rows */
+    {16, 16}, /* sums */
 };
 
-static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_ROWS + 1, "one for every kind");
+static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_SUMS + 1, "one for every kind");
 
 enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
@@ -38,7 +40,12 @@ enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
     X(ncclCommDestroy)                                                                             \
     X(ncclGroupStart)                                                                              \
     X(ncclGroupEnd)                                                                                \
-    X(ncclSend) X(ncclRecv) X(ncclReduceScatter) X(ncclAllGather) X(ncclGetErrorString)
+    X(ncclSend)                                                                                    \
+    X(ncclRecv)                                                                                    \
+    X(ncclReduceScatter)                                                                           \
+    X(ncclAllReduce)                                                                               \
+    X(ncclAllGather)                                                                               \
+    X(ncclGetErrorString)
 
 struct nccl {
 #define X(name) decltype(&::name) name;
@@ -149,16 +156,35 @@ static enum cs_status move(void *handle, const struct cs_device_move *moves, int
     return settle(n, c, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
 }
 
+static ncclDataType_t type_of(enum cs_grad_type type)
+{
+    return type == CS_GRAD_BF16 ? ncclBfloat16 : ncclFloat32;
+}
+
 static enum cs_status reduce_scatter(void *handle, const void *from, void *to, size_t count,
                                      enum cs_grad_type type, void *stream, struct cs_err *err)
 {
     struct comm *c = (struct comm *)handle;
-    const ncclDataType_t of = type == CS_GRAD_BF16 ? ncclBfloat16 : ncclFloat32;
     const struct nccl *n;
     CS_TRY(functions(&n, err));
     return settle(n, c, "ncclReduceScatter",
-                  n->ncclReduceScatter(from, to, count, of, ncclSum, c->nccl, (cudaStream_t)stream),
+                  n->ncclReduceScatter(from, to, count, type_of(type), ncclSum, c->nccl,
+                                       (cudaStream_t)stream),
                   err);
+}
+
+/* The library's rings and trees add in an order that ranks and sizes fix, and all ranks are given the
+ * sum that one of them has made. */
+static enum cs_status all_reduce(void *handle, void *data, size_t count, enum cs_grad_type type,
+                                 void *stream, struct cs_err *err)
+{
+    struct comm *c = (struct comm *)handle;
+    const struct nccl *n;
+    CS_TRY(functions(&n, err));
+    return settle(
+        n, c, "ncclAllReduce",
+        n->ncclAllReduce(data, data, count, type_of(type), ncclSum, c->nccl, (cudaStream_t)stream),
+        err);
 }
 
 static enum cs_status all_gather(void *handle, const void *from, void *to, size_t bytes,
@@ -218,6 +244,17 @@ static enum cs_status warm_up_all(struct comm *c, int rank, int n_ranks, char *d
     return status;
 }
 
+/* Sums of all sizes: each way of making them connects by itself. Messages too, for gradients that some
+ * of the ranks have in common. */
+static enum cs_status warm_up_sums(struct comm *c, int rank, int n_ranks, char *data, size_t part,
+                                   cudaStream_t stream, struct cs_err *err)
+{
+    CS_TRY(warm_up_all(c, rank, n_ranks, data, part, stream, err));
+    for (size_t bytes = WARM_UP_BYTES; bytes >= 1024; bytes /= 4)
+        CS_TRY(all_reduce(c, data, bytes / sizeof(float), CS_GRAD_F32, stream, err));
+    return CS_OK;
+}
+
 /* What a communicator does first. */
 static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int rank, int n_ranks,
                               char *data, cudaStream_t stream, struct cs_err *err)
@@ -228,6 +265,8 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
         return move(c, &one, 1, stream, err);
     if (kind == CS_DEVICE_COMM_BULK || kind == CS_DEVICE_COMM_ROWS)
         return warm_up_all(c, rank, n_ranks, data, part, stream, err);
+    if (kind == CS_DEVICE_COMM_SUMS)
+        return warm_up_sums(c, rank, n_ranks, data, part, stream, err);
     CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
                           stream, err));
     return all_gather(c, data + part * (size_t)rank, data, part, stream, err);
@@ -284,6 +323,7 @@ const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .open = open_comm,
     .move = move,
     .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
     .all_gather = all_gather,
     .check = check,
     .abort = abort_comm,

@@ -111,8 +111,8 @@ void cs_context_rank_open(struct cs_context_rank *b, const struct cs_context_lab
     struct cs_err err = {0};
     cs_context_slot_open(&b->slot, lab, b->device, b->rank);
     if (lab->ranks > 1 && *comm == NULL)
-        cs_vlm_must(cs_context_comm_new(b->device, b->slot.made.plan, b->rank, sockets, DEADLINE_MS,
-                                        comm, &err),
+        cs_vlm_must(cs_context_comm_new(b->device, b->slot.made.plan, CS_GROUP_CP, b->rank, sockets,
+                                        DEADLINE_MS, comm, &err),
                     &err);
     b->comm = *comm;
     b->context = (struct cs_context){.n = lab->ranks,

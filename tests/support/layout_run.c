@@ -29,7 +29,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     struct cs_device *device = r->is_lazy ? cs_lazy_device_new() : cs_test_device();
     struct cs_comm *comm = NULL;
     struct cs_channels *channels = NULL;
-    struct cs_context_comm *context = NULL;
+    struct cs_context_comm *context = NULL, *sharers = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
     enum cs_status status = CS_OK;
@@ -39,7 +39,11 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     if (status == CS_OK && r->is_lazy && made->plan->n_ranks > 1)
         status = cs_channels_new(device, made->plan, rank, comm, 60000, &channels, err);
     if (status == CS_OK)
-        status = cs_context_comm_new(device, made->plan, rank, comm, 60000, &context, err);
+        status = cs_context_comm_new(device, made->plan, CS_GROUP_CP, rank, comm, 60000, &context,
+                                     err);
+    if (status == CS_OK)
+        status = cs_context_comm_new(device, made->plan, CS_GROUP_TP, rank, comm, 60000, &sharers,
+                                     err);
     if (status == CS_OK)
         status = cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {
@@ -50,6 +54,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         .comm = comm,
         .channels = channels,
         .context = context,
+        .sharers = sharers,
         .replicas = replicas,
         .rank = rank,
         .deadline_ms = 60000,
@@ -60,6 +65,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         status = layout_train(&r->job, t, r->outcome, err);
     cs_replicas_free(replicas);
     cs_trainer_free(t);
+    cs_context_comm_free(sharers);
     cs_context_comm_free(context);
     cs_channels_free(channels);
     if (r->is_lazy)

@@ -153,6 +153,32 @@ static enum cs_status reduce_scatter(void *comm, const void *from, void *to, siz
     return CS_OK;
 }
 
+static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_type type,
+                                 void *stream, struct cs_err *err)
+{
+    const struct member *m = comm;
+    const size_t bytes = n * sizeof(float);
+    float *sum = calloc(n + 1, sizeof *sum), *theirs = malloc(bytes + 1);
+    (void)stream;
+    (void)err;
+    CS_ASSERT(type == CS_GRAD_F32 && sum != NULL && theirs != NULL);
+    for (int r = 0; r < m->meeting->n; r++)
+        if (r != m->rank)
+            push(m, r, data, bytes);
+    for (int r = 0; r < m->meeting->n; r++) {
+        if (r == m->rank)
+            memcpy(theirs, data, bytes);
+        else
+            pull(m, r, theirs, bytes);
+        for (size_t i = 0; i < n; i++)
+            sum[i] += theirs[i];
+    }
+    memcpy(data, sum, bytes);
+    free(sum);
+    free(theirs);
+    return CS_OK;
+}
+
 static enum cs_status check(void *comm, struct cs_err *err)
 {
     (void)comm;
@@ -192,6 +218,7 @@ const struct cs_device_comm_ops cs_lazy_comm_ops = {
     .open = open_comm,
     .move = move,
     .reduce_scatter = reduce_scatter,
+    .all_reduce = all_reduce,
     .all_gather = all_gather,
     .check = check,
     .abort = abort_comm,

@@ -269,6 +269,7 @@ struct cs_device *cs_lazy_device_new(void)
         .copy = copy,
         .fill = l->tape.mem.fill,
         .stream_create = stream_create,
+        .stream_create_urgent = stream_create,
         .stream_destroy = stream_destroy,
         .stream_sync = stream_sync,
         .event_create = event_create,

@@ -49,8 +49,6 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
 {
     static const struct row rows[] = {
   /* clang-format off */
-        {{.llm_tp = 2}, {"plan.parallel.llm.tp = 2", "CPU ranks only yet, not on a h100-80g"}},
-        {{.vision_tp = 2}, {"plan.parallel.vision.tp = 2", "CPU ranks only yet, not on a h100-80g"}},
         {{.vision_cp = 2}, {"plan.parallel.vision.cp = 2: items of an encoder", "not on a h100-80g; set cp = 1"}},
         {{.llm_cp = 2, .modality = "encoder-colocated"}, {"items of an encoder", "choose modality encoder-parallel"}},
   /* clang-format on */
@@ -65,14 +63,16 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     }
 }
 
-/* rows split over GPUs: of all kinds of layers, and slots with a degree of their own */
-static void gpus_split_rows(void **state)
+/* rows split over GPUs, of all kinds of layers and slots with a degree of their own, and matrices */
+static void gpus_split_rows_and_matrices(void **state)
 {
     static const struct cs_test_spec rows[] = {
-        {.llm_cp = 2          },
-        { .llm_cp = 2, .is_recurrent = true},
-        { .llm_cp = 2,  .has_experts = true},
-        { .llm_cp = 2,   .context_rows = 64},
+        {.llm_cp = 2},
+        {.llm_cp = 2, .is_recurrent = true},
+        {.llm_cp = 2, .has_experts = true},
+        {.llm_cp = 2, .context_rows = 64},
+        {.llm_tp = 2},
+        {.vision_tp = 2},
     };
 
     (void)state;
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_gpu_has_run_is_planned_for_cpu_ranks_only),
-        cmocka_unit_test(gpus_split_rows),
+        cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,18 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
     layout_free(&many);
 }
 
+/* Devices and hosts in one layout. */
+static void agrees_with_hosts(struct cs_test_spec options, int ranks)
+{
+    struct layout_outcome hosts, devices;
+    layout_run(&options, NULL, &hosts);
+    layout_run_on(true, &options, NULL, &devices);
+    assert_int_equal(devices.n_ranks, ranks);
+    layout_assert_near(&options, &hosts, &devices);
+    layout_free(&hosts);
+    layout_free(&devices);
+}
+
 static void agrees_over_context(struct cs_test_spec options, int ranks)
 {
     agrees_over_context_on(false, options, ranks);
@@ -382,6 +394,59 @@ static void shared_matrices_go_with_split_rows(void **state)
                                 (rows[i].vision_tp + rows[i].llm * rows[i].tp * rows[i].cp));
 }
 
+/* The same where sums are enqueued beside products in groups of rows and beside gradients of weights,
+ * gradients in parts go from device to device, and one rank's message goes to several over channels of
+ * their own. */
+static void shared_matrices_of_devices_agree_with_the_host(void **state)
+{
+    static const struct {
+        const char *keys, *rules, *schedule, *recompute, *modality;
+        int tp, vision_tp, cp, dp, llm; /* vision_tp 0: no encoder */
+        bool is_tied, is_qwen3, is_recurrent, has_experts;
+    } rows[] = {
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 1, 1, 1, 1, true,  false, false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 0, 1, 1, 1, true,  true,  false, false},
+        {NULL,           "train:*",                "1f1b",  "full",      NULL,                4, 2, 1, 1, 1, true,  true,  false, false},
+        {NULL,           "train:*",                "zb-h1", "selective", NULL,                2, 4, 1, 1, 1, false, false, false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 1, 1, 1, 2, true,  false, false, false},
+        {NULL,           "train:vision.projector", "1f1b",  "none",      NULL,                2, 1, 1, 1, 2, false, false, false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 0, 1, 2, 1, false, false, false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                4, 0, 1, 2, 1, true,  true,  false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      "encoder-colocated", 2, 2, 1, 1, 1, true,  false, false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 1, 2, 1, 1, true,  false, false, false},
+        {NULL,           "train:*",                "gpipe", "none",      NULL,                2, 0, 2, 1, 2, true,  true,  false, false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                2, 0, 1, 1, 1, false, false, true,  false},
+        {NULL,           "train:*",                "1f1b",  "none",      NULL,                4, 0, 1, 1, 1, false, false, false, true },
+        {CS_TEST_GEMMA4, "train:*",                "1f1b",  "none",      NULL,                4, 0, 1, 1, 1, true,  false, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const bool is_apart = rows[i].modality == NULL;
+        const struct cs_test_spec options = {.seed = 57 + (int)i,
+                                             .slots = LAYOUT_REPLICA_SLOTS,
+                                             .n_encoders = rows[i].vision_tp > 0 ? 1 : -1,
+                                             .llm_keys = rows[i].keys,
+                                             .rules = rows[i].rules,
+                                             .schedule = rows[i].schedule,
+                                             .recompute = rows[i].recompute,
+                                             .modality = rows[i].modality,
+                                             .llm_tp = rows[i].tp,
+                                             .vision_tp = rows[i].vision_tp,
+                                             .llm_cp = rows[i].cp,
+                                             .dp = rows[i].dp,
+                                             .llm_pp = rows[i].llm,
+                                             .is_tied = rows[i].is_tied,
+                                             .is_qwen3 = rows[i].is_qwen3,
+                                             .is_recurrent = rows[i].is_recurrent,
+                                             .has_experts = rows[i].has_experts};
+        assert_int_equal(setenv("CORNSTARCH_TENSOR_GROUPS", i % 2 == 0 ? "2" : "1", 1), 0);
+        agrees_with_hosts(options, rows[i].dp * ((is_apart ? rows[i].vision_tp : 0) +
+                                                 rows[i].llm * rows[i].tp * rows[i].cp));
+    }
+    unsetenv("CORNSTARCH_TENSOR_GROUPS");
+}
+
 /* Ranks share the items of encoders: on ranks of their own, as many as the context or other numbers, or on
  * the context's. Slots have fewer items than ranks, too. */
 static void ranks_share_items_of_encoders(void **state)
@@ -470,6 +535,7 @@ int main(void)
         cmocka_unit_test(shared_matrices_agree_with_one_rank),
         cmocka_unit_test(shared_matrices_go_with_other_layouts),
         cmocka_unit_test(shared_matrices_go_with_split_rows),
+        cmocka_unit_test(shared_matrices_of_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };

@@ -1,14 +1,14 @@
-/* Exchanges of a context: a stream that follows the device's, and events that the device's follows. */
+/* Exchanges of a group: a stream that follows the device's, and events that the device's follows. */
 #include "worker/comm/context_comm.h"
 
 #include <stdlib.h>
 
-#include "core/plan/groups.h"
 #include "worker/comm/group.h"
 
 struct cs_context_comm {
     struct cs_device *device;
     int rank; /* of all, for messages to people */
+    const char *with; /* whom, the same */
     void *nccl, *stream;
     void *ready;  /* event: what the device's stream had when an exchange was asked for */
     void **moved; /* (n_moved) events: an exchange is complete */
@@ -20,29 +20,37 @@ static const struct cs_device_ops *mem_of(const struct cs_context_comm *c)
     return c->device->mem;
 }
 
-enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan, int rank,
-                                   struct cs_comm *comm, int deadline_ms,
-                                   struct cs_context_comm **out, struct cs_err *err)
+enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan,
+                                   enum cs_group_kind kind, int rank, struct cs_comm *comm,
+                                   int deadline_ms, struct cs_context_comm **out,
+                                   struct cs_err *err)
 {
+    const bool is_sums = kind == CS_GROUP_TP;
+    const char *with = is_sums ? "those that share its matrices" : "its context";
     *out = NULL;
-    const int32_t at = device->mem != NULL ? cs_plan_group(plan, CS_GROUP_CP, -1, rank) : -1;
+    const int32_t at = device->mem != NULL ? cs_plan_group(plan, kind, -1, rank) : -1;
     if (at < 0)
         return CS_OK;
     const struct cs_group *group = &plan->group[at];
     struct cs_context_comm *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the ranks of a context");
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the ranks of a stage");
     c->device = device;
     c->rank = rank;
-    enum cs_status status = mem_of(c)->stream_create(device->handle, &c->stream, err);
+    c->with = with;
+    /* products beside sums take the whole device: who waits for a sum would wait for them */
+    enum cs_status status = is_sums
+                                ? mem_of(c)->stream_create_urgent(device->handle, &c->stream, err)
+                                : mem_of(c)->stream_create(device->handle, &c->stream, err);
     if (status == CS_OK)
         status = mem_of(c)->event_create(device->handle, &c->ready, err);
     if (status == CS_OK)
         status = cs_comm_group_open(device, group->rank, group->n, cs_group_position(group, rank),
-                                    CS_DEVICE_COMM_ROWS, comm, deadline_ms, &c->nccl, err);
+                                    is_sums ? CS_DEVICE_COMM_SUMS : CS_DEVICE_COMM_ROWS, comm,
+                                    deadline_ms, &c->nccl, err);
     if (status != CS_OK) {
         cs_context_comm_free(c);
-        return cs_wrap(err, status, "connecting rank %d with its context", rank);
+        return cs_wrap(err, status, "connecting rank %d with %s", rank, with);
     }
     *out = c;
     return CS_OK;
@@ -80,17 +88,32 @@ static enum cs_status make_events(struct cs_context_comm *c, int n, struct cs_er
     return CS_OK;
 }
 
+/* the group's stream goes on after what is on the device's */
+static enum cs_status follow(struct cs_context_comm *c, int which, struct cs_err *err)
+{
+    void *handle = c->device->handle;
+    CS_TRY(make_events(c, which + 1, err));
+    CS_TRY(mem_of(c)->event_record(handle, c->ready, c->device->stream, err));
+    return mem_of(c)->stream_wait(handle, c->stream, c->ready, err);
+}
+
 enum cs_status cs_context_comm_start(struct cs_context_comm *context, int which,
                                      const struct cs_device_move *moves, int n, struct cs_err *err)
 {
     struct cs_context_comm *c = context;
-    void *handle = c->device->handle;
-    CS_TRY(make_events(c, which + 1, err));
-    CS_TRY(mem_of(c)->event_record(handle, c->ready, c->device->stream, err));
-    CS_TRY(mem_of(c)->stream_wait(handle, c->stream, c->ready, err));
+    CS_TRY(follow(c, which, err));
     if (n > 0)
         CS_TRY(mem_of(c)->comm->move(c->nccl, moves, n, c->stream, err));
-    return mem_of(c)->event_record(handle, c->moved[which], c->stream, err);
+    return mem_of(c)->event_record(c->device->handle, c->moved[which], c->stream, err);
+}
+
+enum cs_status cs_context_comm_sum(struct cs_context_comm *context, int which, void *data, size_t n,
+                                   enum cs_grad_type type, struct cs_err *err)
+{
+    struct cs_context_comm *c = context;
+    CS_TRY(follow(c, which, err));
+    CS_TRY(mem_of(c)->comm->all_reduce(c->nccl, data, n, type, c->stream, err));
+    return mem_of(c)->event_record(c->device->handle, c->moved[which], c->stream, err);
 }
 
 enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
@@ -106,8 +129,8 @@ enum cs_status cs_context_comm_check(struct cs_context_comm *context, struct cs_
     if (context == NULL || context->nccl == NULL ||
         mem_of(context)->comm->check(context->nccl, &why) == CS_OK)
         return CS_OK;
-    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its context have failed: %s",
-                   context->rank, why.text);
+    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with %s have failed: %s",
+                   context->rank, context->with, why.text);
 }
 
 void cs_context_comm_abort(struct cs_context_comm *context)

@@ -1,29 +1,35 @@
-/* Rows of a slot between the GPUs of a context (worker/model/context.h): one NCCL communicator of its
- * ranks on a stream of its own, so that rows of some heads travel while others are computed. Calls
- * enqueue only; exchanges run in the order of their starts, which is the same on all ranks. Used by
+/* Exchanges in the middle of a stage's work between the GPUs that it is spread over: rows of a slot in a
+ * context (worker/model/context.h), sums of those that share matrices (worker/layer/tensors.h). Each has
+ * an NCCL communicator of its ranks on a stream of its own, so that some of it travels while the rest
+ * is computed. Calls enqueue only; exchanges run in the order of their starts, which is the same on all ranks. Used by
  * one thread; abort may come from another. */
 #ifndef CS_WORKER_COMM_CONTEXT_COMM_H
 #define CS_WORKER_COMM_CONTEXT_COMM_H
 
+#include "core/plan/groups.h"
 #include "core/plan/plan.h"
 #include "kernels/comm.h"
 #include "worker/device/device.h"
 
 struct cs_context_comm;
 
-/* rank: of all. comm: the sockets of all ranks, borrowed for the call. *out is NULL on the host and
- * where this rank shares no context. CS_UNSUPPORTED: no NCCL. */
-enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan, int rank,
-                                   struct cs_comm *comm, int deadline_ms,
-                                   struct cs_context_comm **out, struct cs_err *err) CS_NODISCARD;
+/* kind: CS_GROUP_CP or CS_GROUP_TP. rank: of all. comm: the sockets of all ranks, borrowed for the call.
+ * *out is NULL on the host and where this rank is in no such group. CS_UNSUPPORTED: no NCCL. */
+enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan,
+                                   enum cs_group_kind kind, int rank, struct cs_comm *comm,
+                                   int deadline_ms, struct cs_context_comm **out,
+                                   struct cs_err *err) CS_NODISCARD;
 /* Accepts NULL; all ranks together. After an abort, or when a peer is gone, nobody is waited for. */
 void cs_context_comm_free(struct cs_context_comm *context);
 
 /* Exchange number `which` (0 ..) of those that are under way together: after what is on the device's
- * stream. moves (n): peers are places in the context. */
+ * stream. moves (n): peers are places in the group. */
 enum cs_status cs_context_comm_start(struct cs_context_comm *context, int which,
                                      const struct cs_device_move *moves, int n,
                                      struct cs_err *err) CS_NODISCARD;
+/* The same of a sum: data (n) of all ranks, in place (cs_device_comm_ops.all_reduce). */
+enum cs_status cs_context_comm_sum(struct cs_context_comm *context, int which, void *data, size_t n,
+                                   enum cs_grad_type type, struct cs_err *err) CS_NODISCARD;
 /* The device's stream goes on when it is complete; then its number is free. */
 enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
                                       struct cs_err *err) CS_NODISCARD;

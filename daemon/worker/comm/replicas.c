@@ -23,6 +23,7 @@ struct cs_replicas {
     void **arrived;    /* (n_buckets) events: weights are here */
     bool *is_started;  /* (n_buckets) sum is on its way */
     bool *is_awaited;  /* (n_buckets) weights may still be on their way */
+    bool *is_late;     /* (n_buckets) ranks of the stage have parts of its gradients, too */
     int32_t n_awaited;
 };
 
@@ -154,6 +155,14 @@ enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer, str
     return CS_OK;
 }
 
+/* The sum of a bucket can start when a layer's gradients are there: those that ranks which share its
+ * matrices add up are not before the end of the step. */
+static bool is_due(const struct cs_replicas *r, int32_t bucket, int32_t layer)
+{
+    return r->params->bucket[bucket].first_layer == layer && !r->is_started[bucket] &&
+           !r->is_late[bucket];
+}
+
 enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer,
                                       struct cs_err *err)
 {
@@ -162,10 +171,10 @@ enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t laye
     if (r == NULL || mem_of(r) == NULL)
         return CS_OK;
     for (int32_t i = 0; i < r->params->n_buckets; i++)
-        if (r->params->bucket[i].first_layer == layer && !r->is_started[i])
+        if (is_due(r, i, layer))
             cs_params_settle_grads(r->params, i);
     for (int32_t i = 0; i < r->params->n_buckets; i++) {
-        if (r->params->bucket[i].first_layer != layer || r->is_started[i])
+        if (!is_due(r, i, layer))
             continue;
         if (!is_ordered)
             CS_TRY(after(r, r->stream, r->device->stream, err));
@@ -297,10 +306,14 @@ static enum cs_status bind_device(struct cs_replicas *r, struct cs_err *err)
     r->arrived = calloc(n, sizeof *r->arrived);
     r->is_started = calloc(n, sizeof *r->is_started);
     r->is_awaited = calloc(n, sizeof *r->is_awaited);
-    if (r->arrived == NULL || r->is_started == NULL || r->is_awaited == NULL)
+    r->is_late = calloc(n, sizeof *r->is_late);
+    if (r->arrived == NULL || r->is_started == NULL || r->is_awaited == NULL || r->is_late == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %zu buckets of gradients", n);
     for (int32_t i = 0; i < r->params->n_buckets; i++)
         CS_TRY(mem_of(r)->event_create(r->device->handle, &r->arrived[i], err));
+    for (int32_t i = 0; i < r->params->n; i++)
+        if (r->params->shard[i].bucket >= 0 && cs_shard_is_summed(&r->params->shard[i]))
+            r->is_late[r->params->shard[i].bucket] = true;
     return CS_OK;
 }
 
@@ -340,6 +353,7 @@ void cs_replicas_free(struct cs_replicas *replicas)
     free(r->arrived);
     free(r->is_started);
     free(r->is_awaited);
+    free(r->is_late);
     free(r->theirs);
     free(r->xfer);
     free(r->rank);

@@ -6,69 +6,93 @@
 
 struct cs_tensor_ranks {
     struct cs_comm *comm;
+    struct cs_context_comm *sharers; /* devices */
     struct cs_params *params;
     int n, at, first, deadline_ms;
-    struct cs_xfer *xfer; /* two for each part of a gradient that comes or goes */
-    float *theirs;        /* those that come, one behind the other */
+    struct cs_device_move *move; /* two for each part of a gradient that comes or goes; peers: places */
+    struct cs_xfer *xfer;        /* the same over sockets */
+    int n_moves;
+    void *theirs;         /* the device's memory: those that come, one behind the other */
+    size_t theirs_bytes;  /* of all of them */
     float *whole, *piece; /* of the largest parameter; NULL: nothing was collected yet */
 };
 
 static bool is_summed(const struct cs_shard *t)
 {
-    return t->grad != NULL && t->part != NULL && t->part->is_summed;
+    return t->grad != NULL && cs_shard_is_summed(t);
 }
 
-/* the first of the ranks that have the same of it as this one */
-static int first_holder(const struct cs_tensor_ranks *r, const struct cs_shard *t)
+static size_t bytes_of(const struct cs_tensor_ranks *r, const struct cs_shard *t)
 {
-    return r->first + r->at - t->part->holder;
+    return (size_t)t->param->count * r->params->grad_size;
 }
 
 /* Everybody sends what it has to all that have the same: these are norms of heads, keys that repeat. */
-static enum cs_status exchange_parts(struct cs_tensor_ranks *r, struct cs_err *err)
+static void list_moves(struct cs_tensor_ranks *r)
 {
-    float *theirs = r->theirs;
-    int n = 0;
+    char *theirs = r->theirs;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
         for (int k = 0; is_summed(t) && k < t->part->holders; k++) {
-            const size_t bytes = (size_t)t->param->count * sizeof(float);
+            const int peer = r->at - t->part->holder + k; /* holders follow each other */
+            const size_t bytes = bytes_of(r, t);
             if (k == t->part->holder)
                 continue;
-            r->xfer[n++] = (struct cs_xfer){
-                .peer = first_holder(r, t) + k, .data = t->grad, .bytes = bytes, .is_send = 1};
-            r->xfer[n++] =
-                (struct cs_xfer){.peer = first_holder(r, t) + k, .data = theirs, .bytes = bytes};
-            theirs += t->param->count;
+            r->move[r->n_moves++] = (struct cs_device_move){t->grad, bytes, peer, true};
+            r->move[r->n_moves++] = (struct cs_device_move){theirs, bytes, peer, false};
+            theirs += bytes;
         }
     }
-    return n > 0 ? r->comm->table->exchange(r->comm, r->xfer, n, r->deadline_ms, err) : CS_OK;
 }
 
-static void add_parts(const struct cs_shard *t, const float *theirs)
+static enum cs_status exchange_parts(struct cs_tensor_ranks *r, struct cs_err *err)
 {
-    float *grad = t->grad;
-    const int64_t n = t->param->count;
-    for (int64_t i = 0; i < n; i++) {
-        float sum = 0.0f;
-        for (int k = 0; k < t->part->holders; k++)
-            sum += k == t->part->holder ? grad[i] : theirs[(k - (k > t->part->holder)) * n + i];
-        grad[i] = sum;
+    if (r->params->device->mem != NULL) {
+        CS_TRY(cs_context_comm_start(r->sharers, 0, r->move, r->n_moves, err));
+        return cs_context_comm_finish(r->sharers, 0, err);
+    }
+    for (int i = 0; i < r->n_moves; i++) {
+        const struct cs_device_move *m = &r->move[i];
+        r->xfer[i] = (struct cs_xfer){.peer = r->first + m->peer,
+                                      .data = m->data,
+                                      .bytes = m->bytes,
+                                      .is_send = m->is_send};
+    }
+    return r->comm->table->exchange(r->comm, r->xfer, r->n_moves, r->deadline_ms, err);
+}
+
+/* In the order of the holders: those before this rank, its own part, those behind it. */
+static void add_parts(const struct cs_tensor_ranks *r, const struct cs_shard *t, char *theirs)
+{
+    const struct cs_device *d = r->params->device;
+    const size_t bytes = bytes_of(r, t);
+    const struct cs_ops *ops =
+        d->ops->act_bytes == r->params->grad_size ? d->ops : d->mem->ops_f32;
+    struct cs_ctx ctx = cs_device_ctx(d);
+    void *sum = t->part->holder > 0 ? theirs : t->grad;
+    for (int k = 1; k < t->part->holders; k++) {
+        void *const part = k == t->part->holder ? t->grad
+                                                : theirs + (size_t)(k - (k > t->part->holder)) * bytes;
+        void *const to = k >= t->part->holder ? t->grad : sum;
+        ops->add(&ctx, t->param->count, sum, part, to);
+        sum = to;
     }
 }
 
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks, struct cs_err *err)
 {
-    if (ranks == NULL)
+    struct cs_tensor_ranks *r = ranks;
+    if (r == NULL || r->n_moves == 0)
         return CS_OK;
-    const float *theirs = ranks->theirs;
-    CS_TRY(exchange_parts(ranks, err));
-    for (int32_t i = 0; i < ranks->params->n; i++) {
-        const struct cs_shard *t = &ranks->params->shard[i];
+    char *theirs = r->theirs;
+    cs_params_settle_grads(r->params, -1); /* their backwards are over */
+    CS_TRY(exchange_parts(r, err));
+    for (int32_t i = 0; i < r->params->n; i++) {
+        const struct cs_shard *t = &r->params->shard[i];
         if (!is_summed(t))
             continue;
-        add_parts(t, theirs);
-        theirs += (t->part->holders - 1) * t->param->count;
+        add_parts(r, t, theirs);
+        theirs += (size_t)(t->part->holders - 1) * bytes_of(r, t);
     }
     return CS_OK;
 }
@@ -135,23 +159,26 @@ enum cs_status cs_tensor_ranks_collect(struct cs_tensor_ranks *ranks, const stru
 /* room for all parts of gradients that come */
 static enum cs_status make_room(struct cs_tensor_ranks *r, struct cs_err *err)
 {
-    size_t floats = 1, n = 1;
+    size_t n = 1;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
         const size_t others = is_summed(t) ? (size_t)t->part->holders - 1 : 0;
-        floats += others * (size_t)t->param->count;
+        r->theirs_bytes += others * bytes_of(r, t);
         n += 2 * others;
     }
-    r->theirs = malloc(floats * sizeof *r->theirs);
+    r->move = calloc(n, sizeof *r->move);
     r->xfer = calloc(n, sizeof *r->xfer);
-    return r->theirs != NULL && r->xfer != NULL
-               ? CS_OK
-               : cs_fail(err, CS_NO_MEMORY, "no memory for the gradients of %d ranks", r->n);
+    if (r->move == NULL || r->xfer == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the gradients of %d ranks", r->n);
+    if (r->theirs_bytes > 0)
+        CS_TRY(cs_device_alloc(r->params->device, r->theirs_bytes, &r->theirs, err));
+    list_moves(r);
+    return CS_OK;
 }
 
 enum cs_status cs_tensor_ranks_new(int rank, struct cs_params *params, struct cs_comm *comm,
-                                   int deadline_ms, struct cs_tensor_ranks **out,
-                                   struct cs_err *err)
+                                   struct cs_context_comm *sharers, int deadline_ms,
+                                   struct cs_tensor_ranks **out, struct cs_err *err)
 {
     const struct cs_tp tp = params->tp;
     *out = NULL;
@@ -159,12 +186,13 @@ enum cs_status cs_tensor_ranks_new(int rank, struct cs_params *params, struct cs
         return CS_OK;
     if (comm == NULL)
         return cs_fail(err, CS_INVALID, "%d ranks of a stage need a transport", tp.ranks);
-    if (params->device->mem != NULL)
-        return cs_fail(err, CS_UNSUPPORTED, "tensor parallelism runs on CPU ranks only yet");
+    if (params->device->mem != NULL && sharers == NULL)
+        return cs_fail(err, CS_INVALID, "%d devices of a stage need their communicator", tp.ranks);
     struct cs_tensor_ranks *r = calloc(1, sizeof *r);
     if (r == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the ranks of a stage");
     *r = (struct cs_tensor_ranks){.comm = comm,
+                                  .sharers = sharers,
                                   .params = params,
                                   .n = tp.ranks,
                                   .at = tp.at,
@@ -183,8 +211,9 @@ void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks)
 {
     if (ranks == NULL)
         return;
+    cs_device_free(ranks->params->device, ranks->theirs, ranks->theirs_bytes);
+    free(ranks->move);
     free(ranks->xfer);
-    free(ranks->theirs);
     free(ranks->whole);
     free(ranks->piece);
     free(ranks);

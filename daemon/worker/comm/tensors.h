@@ -1,23 +1,26 @@
 /* Between the ranks that share a stage's matrices, beside the sums in its layers (worker/layer/tensors.h):
  * once a step the gradients of what several of them have and each makes a part of, and whole values for
- * whoever tells them. Host only; messages go over the job's sockets, sums are made in the order of the
- * ranks, so that all have the same bits. */
+ * whoever tells them. Sums are made in the order of the ranks, so that all have the same bits. Gradients
+ * of devices go over NCCL, all other messages over the job's sockets. */
 #ifndef CS_WORKER_COMM_TENSORS_H
 #define CS_WORKER_COMM_TENSORS_H
 
 #include "core/plan/plan.h"
 #include "kernels/comm.h"
+#include "worker/comm/context_comm.h"
 #include "worker/params/params.h"
 
 struct cs_tensor_ranks;
 
-/* rank: of all; comm and params: borrowed. *out is NULL where nobody shares its stage. */
+/* rank: of all; comm, params and sharers (of devices, else NULL): borrowed. *out is NULL where nobody
+ * shares its stage. */
 enum cs_status cs_tensor_ranks_new(int rank, struct cs_params *params, struct cs_comm *comm,
-                                   int deadline_ms, struct cs_tensor_ranks **out,
-                                   struct cs_err *err) CS_NODISCARD;
+                                   struct cs_context_comm *sharers, int deadline_ms,
+                                   struct cs_tensor_ranks **out, struct cs_err *err) CS_NODISCARD;
 void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks); /* accepts NULL */
 
-/* Gradients that are made in parts become their sums on all ranks that have them. Accepts NULL. */
+/* Gradients that are made in parts become their sums on all ranks that have them; on devices after
+ * what is on the device's stream, which goes on afterwards. Accepts NULL. */
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks,
                                       struct cs_err *err) CS_NODISCARD;
 /* The whole values of a shard (whole->count floats) on the first rank of the stage, from what each has

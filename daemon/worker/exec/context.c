@@ -68,28 +68,63 @@ static void note(struct cs_exec *exec, enum cs_status status, const struct cs_er
         exec->config.device->error = *err;
 }
 
-static void start_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
+static void count_moves(struct cs_exec *exec, const struct cs_context_exchange *x)
 {
-    struct cs_exec *exec = ((const struct cs_exec_peers *)user)->exec;
-    struct cs_err err = {0};
     for (int i = 0; i < x->n; i++) {
         exec->messages_sent += x->move[i].is_send;
         exec->bytes_sent += x->move[i].is_send ? (int64_t)x->move[i].bytes : 0;
     }
-    note(exec, cs_context_comm_start(exec->config.context, which, x->move, x->n, &err), &err);
+}
+
+/* what a rank sends of its sum on a ring, as hosts do: a share to each, and the sum of its own */
+static void count_sum(struct cs_exec *exec, const struct cs_context_exchange *x)
+{
+    const int64_t others = exec->tensors.n - 1, size = x->sum_type == CS_GRAD_BF16 ? 2 : 4;
+    exec->messages_sent += 2 * others;
+    exec->bytes_sent += 2 * (int64_t)x->sum_n * size * others / exec->tensors.n;
+}
+
+static void start_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
+{
+    const struct cs_exec_peers *peers = user;
+    struct cs_exec *exec = peers->exec;
+    struct cs_err err = {0};
+    if (x->sum != NULL) {
+        count_sum(exec, x);
+        note(exec, cs_context_comm_sum(peers->comm, which, x->sum, x->sum_n, x->sum_type, &err),
+             &err);
+        return;
+    }
+    count_moves(exec, x);
+    note(exec, cs_context_comm_start(peers->comm, which, x->move, x->n, &err), &err);
 }
 
 static void finish_on_device(void *user, int32_t which)
 {
-    struct cs_exec *exec = ((const struct cs_exec_peers *)user)->exec;
+    const struct cs_exec_peers *peers = user;
     struct cs_err err = {0};
-    note(exec, cs_context_comm_finish(exec->config.context, which, &err), &err);
+    note(peers->exec, cs_context_comm_finish(peers->comm, which, &err), &err);
 }
 
-/* Groups of heads: where they travel beside computing, and each is large enough to fill the links. For
- * tests and comparisons the environment says otherwise: CORNSTARCH_CONTEXT_GROUPS is how many, of any
- * size. Two: 1, 4 and 8 were no faster (tests/bench/RESULTS.md). */
+/* Groups of heads, and of rows that are summed: where they travel beside computing, and each is large
+ * enough to fill the links. For tests and comparisons the environment says otherwise:
+ * CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. Two of heads: 1, 4
+ * and 8 were no faster (tests/bench/RESULTS.md). */
 enum { GROUPS = 2, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
+
+static enum cs_status set_groups(struct cs_context *context, bool is_host, const char *variable,
+                                 struct cs_err *err)
+{
+    const char *asked = getenv(variable);
+    char *end = NULL;
+    const long groups = asked != NULL ? strtol(asked, &end, 10) : 0;
+    if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
+        return cs_fail(err, CS_INVALID, "%s is \"%s\": a number from 1 to %d", variable, asked,
+                       MOST_GROUPS);
+    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : GROUPS;
+    context->group_bytes = asked != NULL ? 0 : GROUP_BYTES;
+    return CS_OK;
+}
 
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
 {
@@ -97,20 +132,9 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     const struct cs_rank_shape shape = cs_plan_rank_shape(exec->config.plan, exec->config.rank);
     const int own = cs_exec_own_rank(exec);
     const struct cs_rank_at at = cs_plan_at(exec->config.plan, own);
-    const char *asked = getenv("CORNSTARCH_CONTEXT_GROUPS");
-    char *end = NULL;
-    const long groups = asked != NULL ? strtol(asked, &end, 10) : 0;
-    if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
-        return cs_fail(err, CS_INVALID,
-                       "CORNSTARCH_CONTEXT_GROUPS is \"%s\": a number from 1 to %d", asked,
-                       MOST_GROUPS);
     exec->context = (struct cs_context){
         .n = shape.cp,
         .place = at.cp,
-        .groups = asked != NULL ? (int32_t)groups
-                  : is_host     ? 1
-                                : GROUPS,
-        .group_bytes = asked != NULL ? 0 : GROUP_BYTES,
         .start = is_host ? move_on_host : start_on_device,
         .finish = is_host ? is_moved_already : finish_on_device,
         .user = &exec->context_peers,
@@ -118,10 +142,13 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensors = exec->context;
     exec->tensors.n = shape.tp;
     exec->tensors.place = at.tp;
+    exec->tensors.sums = !is_host;
     exec->tensors.user = &exec->tensor_peers;
-    exec->context_peers = (struct cs_exec_peers){exec, own - at.cp * shape.tp, shape.tp};
-    exec->tensor_peers = (struct cs_exec_peers){exec, own - at.tp, 1};
-    return CS_OK;
+    exec->context_peers = (struct cs_exec_peers){exec, exec->config.context,
+                                                 own - at.cp * shape.tp, shape.tp};
+    exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1};
+    CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
+    return set_groups(&exec->tensors, is_host, "CORNSTARCH_TENSOR_GROUPS", err);
 }
 
 void cs_exec_close_context(struct cs_exec *exec)

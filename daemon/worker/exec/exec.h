@@ -34,6 +34,7 @@ struct cs_exec_config {
     struct cs_comm *comm;            /* of all ranks; NULL: single rank */
     struct cs_channels *channels;    /* between devices with memory of their own; else NULL */
     struct cs_context_comm *context; /* between devices that share a context; else NULL */
+    struct cs_context_comm *sharers; /* ... matrices; else NULL */
     struct cs_replicas *replicas;    /* NULL: one */
     struct cs_tensor_ranks *tensors; /* that share the stage; NULL: none */
     struct cs_ring *ring;            /* NULL: no events */

@@ -32,6 +32,16 @@ void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
         cs_boundary_give(exec->boundary, action->edge, action->slot, action->is_grad);
 }
 
+int32_t cs_exec_opposites(const struct cs_exec *exec, const struct cs_action *action, int32_t *step)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const int32_t there = cs_plan_rank_shape(plan, action->peer).tp, at = exec->config.tp;
+    *step = cs_plan_rank_shape(plan, exec->config.rank).tp;
+    if (action->op != CS_OP_SEND || there == *step)
+        return 1;
+    return at < there ? (there - at + *step - 1) / *step : 0;
+}
+
 /* ---- devices with streams ---- */
 
 /* Ranks of the shape `cp` that rows of a slot are split over. */
@@ -63,6 +73,24 @@ static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struc
                : NULL;
 }
 
+/* What goes to a rank, or comes from it: n parts, beside the action's where it has another channel. */
+static enum cs_status move_parts(struct cs_exec *exec, const struct cs_action *action,
+                                 const struct cs_device_move *part, int32_t n, int peer,
+                                 struct cs_err *err)
+{
+    const struct cs_device *d = exec->config.device;
+    const struct cs_mark *mark = &exec->mark[action->id];
+    const bool is_send = action->op == CS_OP_SEND;
+    void *stream = cs_channels_stream(exec->config.channels, peer, is_send);
+    if (stream != mark->stream)
+        CS_TRY(d->mem->stream_wait(d->handle, stream, mark->begin, err));
+    CS_TRY(cs_channels_move(exec->config.channels, peer, is_send, part, n, err));
+    if (stream == mark->stream)
+        return CS_OK;
+    CS_TRY(d->mem->event_record(d->handle, exec->joint, stream, err));
+    return d->mem->stream_wait(d->handle, mark->stream, exec->joint, err);
+}
+
 /* The runs of a rank, one part each: at their places among all rows, or one behind the other. */
 static enum cs_status move_runs(struct cs_exec *exec, const struct cs_action *action,
                                 const struct cs_message *m, const struct cs_row_runs *runs,
@@ -81,48 +109,33 @@ static enum cs_status move_runs(struct cs_exec *exec, const struct cs_action *ac
         part[i].bytes = (size_t)r->n * row;
         at += part[i].bytes;
     }
-    const enum cs_status status =
-        cs_channels_move(exec->config.channels, peer, action->op == CS_OP_SEND, part, n, err);
+    const enum cs_status status = move_parts(exec, action, part, n, peer, err);
     free(part);
     return status;
 }
 
-/* Between an encoder and all ranks of a context: each on its own channel, beside the action's. */
+/* Between an encoder and all ranks of a context, or one of each of its parts. */
 static enum cs_status move_to_all(struct cs_exec *exec, const struct cs_action *action,
                                   const struct cs_message *m, const struct cs_row_runs *runs,
-                                  struct cs_err *err)
+                                  int peer, struct cs_err *err)
 {
-    const struct cs_plan *plan = exec->config.plan;
-    const struct cs_device *d = exec->config.device;
-    const struct cs_mark *mark = &exec->mark[action->id];
-    const int first = cs_plan_rank_of(plan, exec->config.replica, action->peer);
-    for (int r = 0; r < parts_of(plan, action->peer); r++) {
-        if (runs->rows[r] == 0)
-            continue;
-        void *stream =
-            cs_channels_stream(exec->config.channels, first + r, action->op == CS_OP_SEND);
-        if (stream != mark->stream)
-            CS_TRY(d->mem->stream_wait(d->handle, stream, mark->begin, err));
-        CS_TRY(move_runs(exec, action, m, runs, r, false, first + r, err));
-        if (stream == mark->stream)
-            continue;
-        CS_TRY(d->mem->event_record(d->handle, exec->joint, stream, err));
-        CS_TRY(d->mem->stream_wait(d->handle, mark->stream, exec->joint, err));
-    }
+    const struct cs_rank_shape there = cs_plan_rank_shape(exec->config.plan, action->peer);
+    for (int r = 0; r < there.cp; r++)
+        if (runs->rows[r] > 0)
+            CS_TRY(move_runs(exec, action, m, runs, r, false, peer + r * there.tp, err));
     return CS_OK;
 }
 
+/* All of it, or what the other side has of it. */
 static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
-                           const struct cs_message *m, struct cs_err *err)
+                           const struct cs_message *m, int peer, struct cs_err *err)
 {
     const struct cs_row_runs *runs = runs_between(exec, action);
-    const int peer = cs_exec_rank(exec, action->peer);
     const struct cs_device_move whole_of = {.data = m->data, .bytes = m->bytes};
     if (runs == NULL)
-        return cs_channels_move(exec->config.channels, peer, action->op == CS_OP_SEND, &whole_of, 1,
-                                err);
+        return move_parts(exec, action, &whole_of, 1, peer, err);
     return runs_of(exec, action) != NULL
-               ? move_to_all(exec, action, m, runs, err)
+               ? move_to_all(exec, action, m, runs, peer, err)
                : move_runs(exec, action, m, runs, exec->context.place, true, peer, err);
 }
 
@@ -130,8 +143,10 @@ enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_act
                                        struct cs_err *err)
 {
     const struct cs_message m = cs_exec_open_message(exec, action);
-    if (m.bytes > 0)
-        CS_TRY(move(exec, action, &m, err));
+    int32_t step;
+    const int32_t n = cs_exec_opposites(exec, action, &step);
+    for (int32_t k = 0; m.bytes > 0 && k < n; k++)
+        CS_TRY(move(exec, action, &m, cs_exec_rank(exec, action->peer) + k * step, err));
     cs_exec_close_message(exec, action);
     return CS_OK;
 }

@@ -22,9 +22,10 @@ struct cs_exec_exchange {
     bool is_over; /* nothing will be asked any more in this step */
 };
 
-/* Whom a context is among: its place i is rank first + i step of all. */
+/* Whom a context is among: its place i is rank first + i step of all. comm: how they meet on devices. */
 struct cs_exec_peers {
     struct cs_exec *exec;
+    struct cs_context_comm *comm;
     int first, step;
 };
 

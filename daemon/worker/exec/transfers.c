@@ -51,19 +51,6 @@ static void add_byte(struct pieces *p, int place)
     x->bytes = 1;
 }
 
-/* Rows that ranks which share matrices all have: each rank there has them from one here, the k-th from
- * the k-th in turn. How many of those there this rank sends to, or has them from (0 or 1); they follow
- * the one that stands where this one stands in steps of the ranks here. */
-static int32_t opposites(const struct cs_exec *exec, const struct cs_action *action, int32_t *step)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    const int32_t there = cs_plan_rank_shape(plan, action->peer).tp, at = exec->config.tp;
-    *step = cs_plan_rank_shape(plan, exec->config.rank).tp;
-    if (action->op != CS_OP_SEND || there == *step)
-        return 1;
-    return at < there ? (there - at + *step - 1) / *step : 0;
-}
-
 /* Ranks share the items: from one of them to every rank of the LLM its own. */
 static enum cs_status add_shared(struct pieces *p, const struct cs_item_share *share, int ranks,
                                  struct cs_err *err)
@@ -99,7 +86,7 @@ static enum cs_status add_split(struct pieces *p, const struct cs_exec *exec,
 {
     const struct cs_rank_shape there = cs_plan_rank_shape(exec->config.plan, action->peer);
     int32_t step;
-    const int32_t n = opposites(exec, action, &step);
+    const int32_t n = cs_exec_opposites(exec, action, &step);
     CS_TRY(take(p, n * runs->first[there.cp], err));
     for (int32_t k = 0; k < n; k++) {
         p->like.peer = cs_exec_rank(exec, action->peer) + k * step;
@@ -114,7 +101,7 @@ static enum cs_status add_whole(struct pieces *p, const struct cs_exec *exec,
                                 const struct cs_action *action, size_t bytes, struct cs_err *err)
 {
     int32_t step;
-    const int32_t n = opposites(exec, action, &step);
+    const int32_t n = cs_exec_opposites(exec, action, &step);
     CS_TRY(take(p, n, err));
     for (int32_t k = 0; k < n; k++) {
         p->xfer[p->n] = p->like;

@@ -37,6 +37,7 @@ struct cs_exchange cs_exchange_new(struct cs_run *run, struct cs_context *contex
             c->exchange[c->room] = (struct cs_context_exchange){.move = NULL};
     }
     c->exchange[c->n_exchanges].n = 0;
+    c->exchange[c->n_exchanges].sum = NULL;
     return (struct cs_exchange){run, c, c->n_exchanges++};
 }
 
@@ -57,6 +58,15 @@ void cs_exchange_add_acts(const struct cs_exchange *e, int place, void *data, in
                           bool is_send)
 {
     cs_exchange_add(e, place, data, n * (int64_t)e->run->ops->act_bytes, is_send);
+}
+
+void cs_exchange_sum(const struct cs_exchange *e, void *data, size_t n, enum cs_grad_type type)
+{
+    struct cs_context_exchange *x = &e->context->exchange[e->which];
+    CS_ASSERT(e->context->sums && x->n == 0);
+    x->sum = data;
+    x->sum_n = n;
+    x->sum_type = type;
 }
 
 static void start(void *whom, int32_t which)

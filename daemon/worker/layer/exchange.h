@@ -1,22 +1,27 @@
 /* Transfers between the ranks of a context (worker/model/context.h), or those that share matrices
- * (worker/layer/tensors.h): what is added to one exchange moves together. On a host it is complete when it has started; on a device it is enqueued and awaited by
- * streams, and between the calls of a graph it is a place where that is cut. */
+ * (worker/layer/tensors.h): what is added to one exchange moves together. On a host it is complete when
+ * it has started; on a device it is enqueued and awaited by streams, and between the calls of a graph
+ * it is a place where that is cut. */
 #ifndef CS_WORKER_LAYER_EXCHANGE_H
 #define CS_WORKER_LAYER_EXCHANGE_H
 
 #include "kernels/device.h"
 #include "worker/layer/layers.h"
 
-/* peers are places in the context */
+/* peers are places in the context. Or a sum of what all of them have, where they can (cs_context.sums) */
 struct cs_context_exchange {
     struct cs_device_move *move; /* grows */
     int n, room;
+    void *sum; /* (sum_n), in place; NULL: moves */
+    size_t sum_n;
+    enum cs_grad_type sum_type;
 };
 
 struct cs_context {
     int n, place;
-    int32_t groups;      /* most groups of heads */
-    int64_t group_bytes; /* fewest bytes of keys and values of a group that are worth one */
+    int32_t groups;      /* most groups of heads, or of rows that are summed */
+    int64_t group_bytes; /* fewest bytes of a group that are worth one: keys and values, or sums */
+    bool sums;           /* an exchange can be a sum (devices) */
     /* Exchange number `which` begins, after all that was run before; and is complete for all that is
      * run afterwards. Or the step has failed, which whoever runs it knows. */
     void (*start)(void *user, int32_t which, const struct cs_context_exchange *exchange);
@@ -43,6 +48,8 @@ void cs_exchange_add(const struct cs_exchange *e, int place, void *data, int64_t
                      bool is_send);
 void cs_exchange_add_acts(const struct cs_exchange *e, int place, void *data, int64_t n,
                           bool is_send); /* n of the device's act type */
+/* the exchange is the sum of data (n) */
+void cs_exchange_sum(const struct cs_exchange *e, void *data, size_t n, enum cs_grad_type type);
 void cs_exchange_start(const struct cs_exchange *e);
 void cs_exchange_finish(const struct cs_exchange *e); /* for what is run from here on */
 void cs_exchange_move(const struct cs_exchange *e);   /* both */

@@ -1,11 +1,13 @@
 /* Tensor parallelism in a layer: a rank has some heads and some columns of the MLP, so that its second
  * products give a part of every row, and the gradients that its first products give are parts too.
- * Here parts become sums, the same bits on all ranks: each of them adds up its share of the numbers in
- * the order of the ranks (reduce-scatter), then all have all (all-gather).
+ * Here parts become sums, the same bits on all ranks. On a host each of them adds up its share of the
+ * numbers in the order of the ranks (reduce-scatter), then all have all (all-gather); on a device NCCL
+ * sums, beside computing: a product is made in groups of rows, so that the sum of one runs beside the
+ * product of the next, and sums of gradients run beside the gradients of weights.
  *
  * run->tensors is who they are, and how they meet: as the ranks of a context do
  * (worker/layer/exchange.h); nobody is met in a rehearsal. Ranks that share a stage see the
- * same rows and run the same program, so they meet in the same order. Host only. */
+ * same rows and run the same program, so they meet in the same order. */
 #ifndef CS_WORKER_LAYER_TENSORS_H
 #define CS_WORKER_LAYER_TENSORS_H
 
@@ -27,8 +29,10 @@ void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts);
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        void *y);
-/* dx (rows, in) = dy (rows, out) w, of all ranks' columns of dy */
-void cs_run_linear_dgrad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                             const void *dy, const struct cs_shard *w, void *dx);
+/* Gradients of a first product: those of w and b as cs_run_linear_wgrad, and dx (rows, in) = dy (rows,
+ * out) w, of all ranks' columns of dy; dx NULL: not needed. x and dx are apart. */
+void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                            const void *dy, const void *x, const struct cs_shard *w,
+                            const struct cs_shard *b, void *dx);
 
 #endif

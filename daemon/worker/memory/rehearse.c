@@ -17,7 +17,7 @@ struct rehearsal {
     struct cs_scratch scratch;
     struct cs_saved saved;
     struct cs_input input;
-    struct cs_context tensors; /* only their number: nobody is met */
+    struct cs_context tensors; /* only their number, and how they sum: nobody is met */
     struct cs_layer_ends ends;
     void *dy, *dx;       /* some address where the real one is not NULL */
     bool leaves_weights; /* its input half leaves something for the weight half */
@@ -70,6 +70,7 @@ static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *c
     r->stage = stage;
     r->input = config->fullest->input;
     r->tensors.n = cs_plan_rank_shape(config->plan, config->rank).tp;
+    r->tensors.sums = config->device->mem != NULL;
     cs_tape_open(&r->tape, config->device);
     cs_scratch_bind_counting(&r->scratch);
     cs_scratch_bind_counting(&r->saved.memory);

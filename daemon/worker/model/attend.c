@@ -194,12 +194,9 @@ static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, in
         copy_rest(run, l, rows, dproduct, dqkv, true);
     }
     const void *h = cs_half_input(run, l, rows, CS_HALF_MIXER, kept);
-    cs_run_linear_wgrad(run, rows, width, product, dproduct, h, cs_weight(l, CS_PARAM_Q_W),
-                        bias_of_all(l));
+    cs_run_linear_grad_sum(run, rows, width, product, dproduct, h, cs_weight(l, CS_PARAM_Q_W),
+                           bias_of_all(l), dh);
     two_biases_grad(run, l, rows, dproduct);
-    if (dh != NULL)
-        cs_run_linear_dgrad_sum(run, rows, width, product, dproduct, cs_weight(l, CS_PARAM_Q_W),
-                                dh);
 }
 
 const struct cs_half_ops cs_mixer_attention = {.fwd = attention_fwd, .bwd = attention_bwd};

@@ -227,9 +227,7 @@ static void delta_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                          d.product, 0);
     rule_bwd(run, l, rows, d_o, dproduct, kept);
     const void *h = cs_half_input(run, l, rows, CS_HALF_MIXER, kept);
-    cs_run_linear_wgrad(run, rows, d.width, d.product, dproduct, h, w, NULL);
-    if (dh != NULL)
-        cs_run_linear_dgrad_sum(run, rows, d.width, d.product, dproduct, w, dh);
+    cs_run_linear_grad_sum(run, rows, d.width, d.product, dproduct, h, w, NULL, dh);
 }
 
 const struct cs_half_ops cs_mixer_delta = {.fwd = delta_fwd, .bwd = delta_bwd};

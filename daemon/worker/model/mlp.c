@@ -99,9 +99,7 @@ static void dense_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     down_bwd(run, l, rows, dy, dup, kept);
     cs_scratch_rewind(run->scratch, mark);
     const void *h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
-    cs_run_linear_wgrad(run, rows, d.width, d.up, dup, h, up_w, up_b);
-    if (dh != NULL)
-        cs_run_linear_dgrad_sum(run, rows, d.width, d.up, dup, up_w, dh);
+    cs_run_linear_grad_sum(run, rows, d.width, d.up, dup, h, up_w, up_b, dh);
 }
 
 const struct cs_half_ops cs_ffn_dense = {.fwd = dense_fwd, .bwd = dense_bwd};

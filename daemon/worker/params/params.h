@@ -138,6 +138,12 @@ static inline bool cs_shard_is_first(const struct cs_shard *t)
     return t->part == NULL || t->part->holder == 0;
 }
 
+/* Ranks that share its stage have parts of its gradient, which are added up once a step. */
+static inline bool cs_shard_is_summed(const struct cs_shard *t)
+{
+    return t->part != NULL && t->part->is_summed;
+}
+
 /* The shards of which this rank writes its own part to checkpoints (room for n): what is trained,
  * and, on the first replica, what a checkpoint brought although it is frozen now; its source
  * directory does not have those values. */

@@ -69,7 +69,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_trainer_split_rows(t, err));
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
-    CS_TRY(cs_tensor_ranks_new(c->rank, t->params, c->comm, c->deadline_ms, &t->tensors, err));
+    CS_TRY(cs_tensor_ranks_new(c->rank, t->params, c->comm, c->sharers, c->deadline_ms, &t->tensors,
+                               err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
         CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
@@ -82,6 +83,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .comm = world > 1 ? c->comm : NULL,
         .channels = c->channels,
         .context = c->context,
+        .sharers = c->sharers,
         .replicas = c->replicas,
         .tensors = t->tensors,
         .ring = c->ring,

@@ -14,6 +14,7 @@ struct cs_trainer_config {
     struct cs_comm *comm;            /* of all ranks, borrowed; NULL when there is one */
     struct cs_channels *channels;    /* borrowed; NULL: the device is the host, or one rank */
     struct cs_context_comm *context; /* borrowed; NULL: the host, or rows are not split */
+    struct cs_context_comm *sharers; /* borrowed; NULL: the host, or matrices are not shared */
     struct cs_replicas *replicas;    /* borrowed; NULL: one */
     struct cs_ring *ring;            /* borrowed; NULL: no events */
     int rank;                        /* of all replicas' ranks */

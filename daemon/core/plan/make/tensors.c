@@ -2,7 +2,6 @@
 #include "core/plan/make/tensors.h"
 
 #include "core/model/tensor_parallel.h"
-#include "core/plan/cost/bytes.h"
 
 static int32_t asked_for(const struct cs_spec *spec, const char *branch)
 {
@@ -28,16 +27,10 @@ static enum cs_status check_same(const struct cs_graph *graph, const struct cs_p
 }
 
 static enum cs_status check_branch(const struct cs_graph *graph, int32_t b,
-                                   const struct cs_device_class *device,
                                    const struct cs_placing *placing, struct cs_err *err)
 {
     const char *name = graph->branches[b].name;
     const int32_t tp = placing->tp[b];
-    if (cs_device_element_bytes(device) != 4)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.tp = %d: tensor parallelism runs on CPU ranks only yet, "
-                       "not on a %s; set tp = 1, or plan for cs.cluster { device = \"cpu\" }",
-                       name, tp, device->name);
     for (int32_t k = 0; k < graph->n_branches; k++)
         if (k != graph->llm && placing->branch_cp[k] > 1)
             return cs_fail(err, CS_PLAN,
@@ -53,14 +46,13 @@ static enum cs_status check_branch(const struct cs_graph *graph, int32_t b,
 }
 
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_device_class *device, struct cs_placing *placing,
-                               struct cs_err *err)
+                               struct cs_placing *placing, struct cs_err *err)
 {
     for (int32_t b = 0; b < graph->n_branches; b++)
         placing->tp[b] = asked_for(spec, graph->branches[b].name);
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (placing->tp[b] > 1)
-            CS_TRY(check_branch(graph, b, device, placing, err));
+            CS_TRY(check_branch(graph, b, placing, err));
     return check_same(graph, placing, err);
 }
 
