@@ -2,18 +2,22 @@
  * several processes: the peer of vlm_step.py, pipeline.py, ddp.py and fsdp.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
- *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1]
+ *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1] [tp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
  *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [size=1b] [model=DIR]
  *                     [picture=768]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
- * step, are dealt out to them. cp: ranks that share the LLM's rows of a slot. state: of the optimizer, fp32 or bf16. Prints for every frozen
+ * step, are dealt out to them. cp, tp: ranks that share the
+ * LLM's rows of a slot, its matrices (tp with vision=0: those of the encoder too). state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
  *
  * size: of the LLM, Llama-3.2-1B or (8b) Llama-3.1-8B, which wants class=h200-141g.
+ * images=0: the LLM alone, as many layers and words of it as layers= and vocab= say: the peer of tp.py,
+ * whose TFLOP/s a GPU are printed beside.
+ *
  * model: a directory with the config.json of a composite (tests/bench/models), whose shapes are run
  * instead; picture: pixels of a side of its pictures. The peer is model_peer.py; MFU is not counted.
  *
@@ -55,11 +59,11 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
     const double rows = (double)CS_VLM_IMAGE_ROWS * o->images, seq = o->seq;
     const double pv = 27.0 * (4 * 1152.0 * 1152 + 2 * 1152.0 * 4304);
     const struct cs_vlm_llm *m = o->shape;
-    const double h = m->hidden, pp = 1152.0 * h + h * h, ph = h * 128256;
+    const double h = m->hidden, pp = 1152.0 * h + h * h, ph = h * cs_vlm_vocab(o);
     const double heads = 2.0 * (m->heads + m->kv_heads) * m->head_dim;
-    const double pl = m->layers * (h * heads + 3 * h * m->ffn);
+    const double layers = cs_vlm_layers(o), pl = layers * (h * heads + 3 * h * m->ffn);
     const double av = 27.0 * 4 * CS_VLM_IMAGE_ROWS * CS_VLM_IMAGE_ROWS * 1152.0 * o->images;
-    const double al = m->layers * 4.0 * (seq * seq / 2) * m->heads * m->head_dim;
+    const double al = layers * 4.0 * (seq * seq / 2) * m->heads * m->head_dim;
     if (o->model[0] != '\0')
         return NAN;
     const bool needs_llm = !(s->is_encoder_frozen && s->is_projector_frozen);
@@ -201,10 +205,11 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     qsort(whole, (size_t)n, sizeof *whole, cs_vlm_by_value);
     const double t = (double)span[n / 2] / 1e9, all = (double)whole[n / 2] / 1e9;
     printf(
-        "%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  busy "
-        "%.3f  mem %.1f GiB  loss %.6f  layers",
+        "%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  "
+        "%.0f TFLOP/s a GPU  busy %.3f  mem %.1f GiB  loss %.6f  layers",
         s->name, t * 1e3, all * 1e3, o->seq * o->slots / t, o->seq * o->slots / all,
-        flops(o, s) * o->slots / t / ranks / 989e12, busy / 1e9 / t, gib(most), loss);
+        flops(o, s) * o->slots / t / ranks / 989e12, flops(o, s) * o->slots / t / ranks / 1e12,
+        busy / 1e9 / t, gib(most), loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
     printf("\n");
@@ -248,10 +253,12 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 static const char usage[] =
     "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
-    "  vision=0 llm=1 dp=1 cp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
+    "  vision=0 llm=1 dp=1 cp=1 tp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
     "  size=1b                                             8b: shapes of Llama-3.1-8B "
     "(class=h200-141g)\n"
-    "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3\n"
+    "  layers=0 vocab=0                                    of the LLM; 0: as many as it has\n"
+    "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3;\n"
+    "                                                      images=0: the LLM alone\n"
     "  model=DIR picture=768                               shapes of a config.json, side of "
     "pictures\n"
     "  warm=12 steps=6                                     steps before those that are measured\n"
@@ -269,7 +276,7 @@ int main(int argc, char **argv)
         return 0;
     }
     cs_vlm_options_read(&o, argc, argv);
-    if (o.ops && (o.vision > 0 || o.dp > 1 || setenv("CORNSTARCH_GRAPHS", "off", 1) != 0)) {
+    if (o.ops && (o.vision > 0 || o.dp * o.cp * o.tp > 1 || setenv("CORNSTARCH_GRAPHS", "off", 1) != 0)) {
         fprintf(stderr, "bench_worker_step: ops=1 is for one rank\n");
         return 1;
     }
@@ -278,9 +285,9 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d slots=%d seq=%d images=%d %s %s\n",
+    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d tp=%d slots=%d seq=%d images=%d %s %s\n",
            o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
-           o.dp, o.cp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank",
+           o.dp, o.cp, o.tp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank",
            o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)

@@ -66,6 +66,9 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"llm",       &o->llm,     NULL,         0                  },
         {"dp",        &o->dp,      NULL,         0                  },
         {"cp",        &o->cp,      NULL,         0                  },
+        {"tp",        &o->tp,      NULL,         0                  },
+        {"layers",    &o->layers,  NULL,         0                  },
+        {"vocab",     &o->vocab,   NULL,         0                  },
         {"slots",     &o->slots,   NULL,         0                  },
         {"seq",       &o->seq,     NULL,         0                  },
         {"images",    &o->images,  NULL,         0                  },
@@ -124,6 +127,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .llm = 1,
                                  .dp = 1,
                                  .cp = 1,
+                                 .tp = 1,
                                  .slots = 1,
                                  .seq = 4096,
                                  .images = 4,
@@ -142,9 +146,24 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
         (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 ||
-        (o->vision + o->llm) * o->dp * o->cp > CS_VLM_MAX_RANKS || o->scale < 1 || o->images < 1 ||
-        o->seq < o->images * (o->image_rows + 64))
+        o->tp < 1 || (o->vision + o->llm * o->cp * o->tp) * o->dp > CS_VLM_MAX_RANKS ||
+        o->scale < 1 || o->images < 0 || o->seq < o->images * (o->image_rows + 64) ||
+        o->layers < 0 || o->vocab < 0 || (o->images == 0 && o->vision > 0))
         refuse("numbers out of range", "");
+    if (o->images == 0 && (o->only > 0 || o->model[0] != '\0'))
+        refuse("images=0 is the LLM alone, which trains", "");
+    if (o->images == 0)
+        o->only = 0;
+}
+
+int cs_vlm_layers(const struct cs_vlm_options *o)
+{
+    return o->layers > 0 ? o->layers : o->shape->layers / o->scale;
+}
+
+int cs_vlm_vocab(const struct cs_vlm_options *o)
+{
+    return o->vocab > 0 ? o->vocab : 128256 / o->scale / o->scale;
 }
 
 /* ---- the job ---- */
@@ -193,14 +212,15 @@ static json_t *modules(const struct cs_vlm_options *o)
     const int scale = o->scale;
     if (o->model[0] != '\0')
         return modules_of(o);
-    return json_pack(
-        "[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, "
-        "{s:s, s:s, s:s, s:s, s:o}]",
-        "name", "vision.encoder", "kind", "encoder", "dir", "", "init", "random", "token",
-        "<image>", "config", cs_vlm_vision_config(scale, 27 / scale, 384), "name",
-        "vision.projector", "kind", "projector", "family", "mlp", "layers", 2, "name", "llm",
-        "kind", "llm", "dir", "", "init", "random", "config",
-        cs_vlm_llm_config(o->shape, scale, o->shape->layers / scale, 128256 / scale / scale));
+    json_t *llm = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o}", "name", "llm", "kind", "llm", "dir", "", "init", "random",
+        "config", cs_vlm_llm_config(o->shape, scale, cs_vlm_layers(o), cs_vlm_vocab(o)));
+    if (o->images == 0)
+        return json_pack("[o]", llm);
+    return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, o]", "name",
+                     "vision.encoder", "kind", "encoder", "dir", "", "init", "random", "token",
+                     "<image>", "config", cs_vlm_vision_config(scale, 27 / scale, 384), "name",
+                     "vision.projector", "kind", "projector", "family", "mlp", "layers", 2, llm);
 }
 
 json_t *cs_vlm_rules(const struct cs_vlm_setting *s)
@@ -226,15 +246,20 @@ json_t *cs_vlm_rules(const struct cs_vlm_setting *s)
 json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_setting *s,
                         json_t *profile)
 {
-    json_t *plan = json_pack(
-        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:s}, s:{s:i, s:i, s:s}}, s:{s:i}, s:i, "
-        "s:i, "
-        "s:i}",
-        "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
-        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
-        o->stages, "parallel", "vision", "pp", o->vision > 0 ? o->vision : 1, "recompute",
-        o->recompute, "llm", "pp", o->llm, "cp", o->cp, "recompute", o->recompute, "encoder_rows",
-        "vision", o->image_rows * o->images, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+    json_t *plan =
+        json_pack("{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:i, s:i, s:s}}, s:i, s:i, s:i}",
+                  "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class,
+                  "modality", o->vision > 0 ? o->modality : "encoder-colocated", "schedule",
+                  o->schedule, "stages", o->stages, "parallel", "llm", "pp", o->llm, "cp", o->cp,
+                  "tp", o->tp, "recompute", o->recompute, "seq_tokens", o->seq, "slots", o->slots,
+                  "dp", o->dp);
+    if (o->images > 0) /* on the ranks of the LLM it is shared as that is */
+        json_object_update_new(
+            plan, json_pack("{s:{s:{s:i, s:i, s:s}, s:O}, s:{s:i}}", "parallel", "vision", "pp",
+                            o->vision > 0 ? o->vision : 1, "tp", o->vision > 0 ? 1 : o->tp,
+                            "recompute", o->recompute, "llm",
+                            json_object_get(json_object_get(plan, "parallel"), "llm"),
+                            "encoder_rows", "vision", o->image_rows * o->images));
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",
@@ -243,6 +268,9 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
         "adamw", "lr", 1e-5, "state", o->state);
     if (root == NULL)
         refuse("the document cannot be made", "");
+    if (o->images == 0)
+        json_object_set_new(json_object_get(root, "model"), "rules",
+                            json_pack("[{s:s, s:s}]", "op", "train", "glob", "llm"));
     if (strcmp(o->class, "cpu") != 0)
         json_object_set_new(root, "precision", json_string(o->precision));
     if (profile != NULL)
@@ -298,10 +326,11 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
                       struct cs_slot *slot, struct cs_manifest *manifest, int index)
 {
     uint64_t state = (uint64_t)index + 1;
-    const int part = o->seq / o->images;
+    const int part = o->images > 0 ? o->seq / o->images : o->seq;
     const uint64_t vocab = (uint64_t)job->graph->modules[job->graph->n_modules - 1].arch.vocab;
     const struct cs_slot_budget *budget = &job->plan->budget;
-    struct cs_item_shape picture = cs_slot_largest_item(budget, 0);
+    struct cs_item_shape picture =
+        o->images > 0 ? cs_slot_largest_item(budget, 0) : (struct cs_item_shape){0};
     if (o->model[0] != '\0')
         picture.grid[1] = picture.grid[2] = o->side;
     int filled = 0;
@@ -320,7 +349,7 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
     }
     for (int i = 0; i < o->images; i++)
         CS_ASSERT(cs_slot_add_item(slot, budget, 0, &picture, NULL) != NULL);
-    for (int64_t i = 0; i < slot->head->n_bytes[0]; i++) {
+    for (int64_t i = 0; o->images > 0 && i < slot->head->n_bytes[0]; i++) {
         state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
         slot->data[0][i] = (uint8_t)(state >> 56);
     }
@@ -347,7 +376,11 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     if (plan->n_ranks > 1 && w->device.mem != NULL)
         cs_vlm_must(cs_channels_new(&w->device, plan, rank, w->comm, 60000, &w->channels, &err),
                     &err);
-    cs_vlm_must(cs_context_comm_new(&w->device, plan, rank, w->comm, 60000, &w->context, &err),
+    cs_vlm_must(cs_context_comm_new(&w->device, plan, CS_GROUP_CP, rank, w->comm, 60000,
+                                    &w->context, &err),
+                &err);
+    cs_vlm_must(cs_context_comm_new(&w->device, plan, CS_GROUP_TP, rank, w->comm, 60000,
+                                    &w->sharers, &err),
                 &err);
     cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
 }
@@ -382,6 +415,7 @@ void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
                                              .comm = w->comm,
                                              .channels = w->channels,
                                              .context = w->context,
+                                             .sharers = w->sharers,
                                              .replicas = w->replicas,
                                              .ring = &w->ring,
                                              .rank = rank,
@@ -415,6 +449,7 @@ void cs_vlm_worker_close(struct cs_vlm_worker *w)
 {
     cs_replicas_free(w->replicas); /* before the parameters they are bound to */
     cs_trainer_free(w->trainer);
+    cs_context_comm_free(w->sharers);
     cs_context_comm_free(w->context);
     cs_channels_free(w->channels);
     if (w->comm != NULL)

@@ -37,7 +37,9 @@ struct cs_vlm_options {
     int picture;          /* pixels of a side of its pictures */
     int side, image_rows; /* of a picture, from the two before: patches a side, LLM rows */
     int vision, llm;      /* pipeline stages; vision 0: everything on one rank */
-    int dp, cp, slots, seq, images; /* cp: ranks that share the LLM's rows of a slot */
+    int dp, cp, tp; /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
+    int slots, seq, images; /* images 0: the LLM alone */
+    int layers, vocab;      /* of the LLM, 0: as many as it has */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
                       * products planned and graphs made (worker/exec/graphs.h) */
     int only;        /* index of a setting ("case"), -1: all */
@@ -46,6 +48,10 @@ struct cs_vlm_options {
     int tune; /* candidates for plans of matrix products, measured at their first use; -1: as jobs
                * measure them, between steps; 0: the library's first */
 };
+
+/* of the LLM, divided by scale where they are not given */
+int cs_vlm_layers(const struct cs_vlm_options *o);
+int cs_vlm_vocab(const struct cs_vlm_options *o);
 
 /* The defaults of all options but steps, which the caller sets before. */
 void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv);
@@ -88,7 +94,7 @@ struct cs_vlm_worker {
     struct cs_device device;
     struct cs_comm *comm; /* these four: NULL where there is nobody to talk to */
     struct cs_channels *channels;
-    struct cs_context_comm *context;
+    struct cs_context_comm *context, *sharers;
     struct cs_replicas *replicas;
     struct cs_trainer *trainer;
     struct cs_ring ring;
