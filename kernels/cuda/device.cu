@@ -185,8 +185,8 @@ static enum cs_status stream_create_urgent(void *, void **stream, struct cs_err 
 {
     int least, greatest;
     CS_CUDA(err, cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    CS_CUDA(err, cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking,
-                                              greatest));
+    CS_CUDA(err,
+            cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking, greatest));
     return CS_OK;
 }
 

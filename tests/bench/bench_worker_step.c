@@ -204,12 +204,11 @@ static void print(const struct cs_vlm_options *o, const struct cs_vlm_job *j,
     qsort(span, (size_t)n, sizeof *span, cs_vlm_by_value);
     qsort(whole, (size_t)n, sizeof *whole, cs_vlm_by_value);
     const double t = (double)span[n / 2] / 1e9, all = (double)whole[n / 2] / 1e9;
-    printf(
-        "%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  "
-        "%.0f TFLOP/s a GPU  busy %.3f  mem %.1f GiB  loss %.6f  layers",
-        s->name, t * 1e3, all * 1e3, o->seq * o->slots / t, o->seq * o->slots / all,
-        flops(o, s) * o->slots / t / ranks / 989e12, flops(o, s) * o->slots / t / ranks / 1e12,
-        busy / 1e9 / t, gib(most), loss);
+    printf("%-16s fwd+bwd %8.2f ms  step %8.2f ms  %8.0f tok/s (%.0f with optimizer)  MFU %.3f  "
+           "%.0f TFLOP/s a GPU  busy %.3f  mem %.1f GiB  loss %.6f  layers",
+           s->name, t * 1e3, all * 1e3, o->seq * o->slots / t, o->seq * o->slots / all,
+           flops(o, s) * o->slots / t / ranks / 989e12, flops(o, s) * o->slots / t / ranks / 1e12,
+           busy / 1e9 / t, gib(most), loss);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         printf(" %d", j->plan->stages[i].n_layers);
     printf("\n");
@@ -276,7 +275,8 @@ int main(int argc, char **argv)
         return 0;
     }
     cs_vlm_options_read(&o, argc, argv);
-    if (o.ops && (o.vision > 0 || o.dp * o.cp * o.tp > 1 || setenv("CORNSTARCH_GRAPHS", "off", 1) != 0)) {
+    if (o.ops &&
+        (o.vision > 0 || o.dp * o.cp * o.tp > 1 || setenv("CORNSTARCH_GRAPHS", "off", 1) != 0)) {
         fprintf(stderr, "bench_worker_step: ops=1 is for one rank\n");
         return 1;
     }

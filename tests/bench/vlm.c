@@ -145,10 +145,10 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
         refuse("size is 1b or 8b, not ", o->size);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
-        (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 ||
-        o->tp < 1 || (o->vision + o->llm * o->cp * o->tp) * o->dp > CS_VLM_MAX_RANKS ||
-        o->scale < 1 || o->images < 0 || o->seq < o->images * (o->image_rows + 64) ||
-        o->layers < 0 || o->vocab < 0 || (o->images == 0 && o->vision > 0))
+        (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 || o->tp < 1 ||
+        (o->vision + o->llm * o->cp * o->tp) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 ||
+        o->images < 0 || o->seq < o->images * (o->image_rows + 64) || o->layers < 0 ||
+        o->vocab < 0 || (o->images == 0 && o->vision > 0))
         refuse("numbers out of range", "");
     if (o->images == 0 && (o->only > 0 || o->model[0] != '\0'))
         refuse("images=0 is the LLM alone, which trains", "");
@@ -212,9 +212,9 @@ static json_t *modules(const struct cs_vlm_options *o)
     const int scale = o->scale;
     if (o->model[0] != '\0')
         return modules_of(o);
-    json_t *llm = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o}", "name", "llm", "kind", "llm", "dir", "", "init", "random",
-        "config", cs_vlm_llm_config(o->shape, scale, cs_vlm_layers(o), cs_vlm_vocab(o)));
+    json_t *llm = json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", "llm", "kind", "llm", "dir", "",
+                            "init", "random", "config",
+                            cs_vlm_llm_config(o->shape, scale, cs_vlm_layers(o), cs_vlm_vocab(o)));
     if (o->images == 0)
         return json_pack("[o]", llm);
     return json_pack("[{s:s, s:s, s:s, s:s, s:s, s:o}, {s:s, s:s, s:s, s:i}, o]", "name",
@@ -246,13 +246,12 @@ json_t *cs_vlm_rules(const struct cs_vlm_setting *s)
 json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_setting *s,
                         json_t *profile)
 {
-    json_t *plan =
-        json_pack("{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:i, s:i, s:s}}, s:i, s:i, s:i}",
-                  "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class,
-                  "modality", o->vision > 0 ? o->modality : "encoder-colocated", "schedule",
-                  o->schedule, "stages", o->stages, "parallel", "llm", "pp", o->llm, "cp", o->cp,
-                  "tp", o->tp, "recompute", o->recompute, "seq_tokens", o->seq, "slots", o->slots,
-                  "dp", o->dp);
+    json_t *plan = json_pack(
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:i, s:i, s:s}}, s:i, s:i, s:i}", "cluster",
+        "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
+        o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
+        o->stages, "parallel", "llm", "pp", o->llm, "cp", o->cp, "tp", o->tp, "recompute",
+        o->recompute, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     if (o->images > 0) /* on the ranks of the LLM it is shared as that is */
         json_object_update_new(
             plan, json_pack("{s:{s:{s:i, s:i, s:s}, s:O}, s:{s:i}}", "parallel", "vision", "pp",
@@ -376,12 +375,12 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     if (plan->n_ranks > 1 && w->device.mem != NULL)
         cs_vlm_must(cs_channels_new(&w->device, plan, rank, w->comm, 60000, &w->channels, &err),
                     &err);
-    cs_vlm_must(cs_context_comm_new(&w->device, plan, CS_GROUP_CP, rank, w->comm, 60000,
-                                    &w->context, &err),
-                &err);
-    cs_vlm_must(cs_context_comm_new(&w->device, plan, CS_GROUP_TP, rank, w->comm, 60000,
-                                    &w->sharers, &err),
-                &err);
+    cs_vlm_must(
+        cs_context_comm_new(&w->device, plan, CS_GROUP_CP, rank, w->comm, 60000, &w->context, &err),
+        &err);
+    cs_vlm_must(
+        cs_context_comm_new(&w->device, plan, CS_GROUP_TP, rank, w->comm, 60000, &w->sharers, &err),
+        &err);
     cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
 }
 

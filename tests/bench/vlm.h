@@ -33,11 +33,11 @@ struct cs_vlm_options {
     char size[8];                   /* of the LLM: "1b" or "8b" */
     const struct cs_vlm_llm *shape; /* from it */
     char profile[256], save[256];
-    char model[256];      /* directory of a composite's config.json; "": SigLIP and Llama */
-    int picture;          /* pixels of a side of its pictures */
-    int side, image_rows; /* of a picture, from the two before: patches a side, LLM rows */
-    int vision, llm;      /* pipeline stages; vision 0: everything on one rank */
-    int dp, cp, tp; /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
+    char model[256];        /* directory of a composite's config.json; "": SigLIP and Llama */
+    int picture;            /* pixels of a side of its pictures */
+    int side, image_rows;   /* of a picture, from the two before: patches a side, LLM rows */
+    int vision, llm;        /* pipeline stages; vision 0: everything on one rank */
+    int dp, cp, tp;         /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
     int slots, seq, images; /* images 0: the LLM alone */
     int layers, vocab;      /* of the LLM, 0: as many as it has */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,

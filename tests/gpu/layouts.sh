@@ -134,6 +134,25 @@ compare 4 "text over 4 ranks" "$(texts 4 lpt)" text=yes
 compare 5 "encoder, LLM in 2 stages over 2 ranks, zb-h1" "$(split 2 2 lpt zb-h1)"
 compare 6 "2 replicas of encoder and LLM over 2 ranks" "$(split 1 2 lpt 1f1b 2)"
 
+# matrices of a stage shared by ranks: fp32 and bf16, norms of heads, more ranks than heads of keys, beside other layouts
+shared() { echo "parallel = { vision = { pp = 1, tp = $1 }, llm = { pp = $2, tp = $3, cp = ${4:-1} } }, schedule = \"${5:-1f1b}\", dp = ${6:-1},"; }
+words() { echo "parallel = { llm = { pp = 1, tp = $1 } },"; }
+compare 2 "text, matrices over 2 ranks" "$(words 2)" text=yes
+compare 2 "text, matrices over 2 ranks, slots of 2000 rows, tied" "$(words 2)" text=yes seq=2000 slots=2 batch=64 llm=data/tied
+compare 2 "text, matrices over 2 ranks in bf16" "$(words 2)" text=yes 'precision="bf16"'
+compare 2 "text, matrices over 2 ranks in bf16, state in bf16, slots of 2000 rows" "$(words 2)" text=yes seq=2000 slots=2 batch=64 'precision="bf16"' 'state="bf16"'
+compare 2 "encoder and LLM, matrices over the same 2 ranks" "modality = \"encoder-colocated\", $(shared 2 1 2)"
+for kind in recurrent experts; do
+  compare 2 "$kind: text, matrices over 2 ranks" "$(words 2)" text=yes llm=data/$kind
+  compare 2 "$kind: text, matrices over 2 ranks in bf16" "$(words 2)" text=yes llm=data/$kind 'precision="bf16"'
+done
+compare 3 "encoder, LLM with matrices over 2 ranks, zb-h1" "$(shared 1 1 2 1 zb-h1)"
+compare 4 "text, matrices over 4 ranks" "$(words 4)" text=yes
+compare 4 "encoder and LLM, matrices over 2 ranks each, in bf16" "$(shared 2 1 2)" 'precision="bf16"'
+compare 4 "text over 2 ranks, matrices over 2" "parallel = { llm = { pp = 1, tp = 2, cp = 2 } }," text=yes
+compare 4 "2 replicas, matrices over 2 ranks" "$(words 2) dp = 2," text=yes
+compare 5 "encoder, LLM in 2 stages, matrices over 2 ranks" "$(shared 1 2 2)"
+
 # copies RANKS NAME PLAN [KEY=VALUE...]: both copies of the tied embedding are the same after 200 steps
 copies() {
   local ranks=$1 name=$2 plan=$3 id n

@@ -39,11 +39,11 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     if (status == CS_OK && r->is_lazy && made->plan->n_ranks > 1)
         status = cs_channels_new(device, made->plan, rank, comm, 60000, &channels, err);
     if (status == CS_OK)
-        status = cs_context_comm_new(device, made->plan, CS_GROUP_CP, rank, comm, 60000, &context,
-                                     err);
+        status =
+            cs_context_comm_new(device, made->plan, CS_GROUP_CP, rank, comm, 60000, &context, err);
     if (status == CS_OK)
-        status = cs_context_comm_new(device, made->plan, CS_GROUP_TP, rank, comm, 60000, &sharers,
-                                     err);
+        status =
+            cs_context_comm_new(device, made->plan, CS_GROUP_TP, rank, comm, 60000, &sharers, err);
     if (status == CS_OK)
         status = cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {

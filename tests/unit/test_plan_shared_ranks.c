@@ -67,12 +67,12 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
 static void gpus_split_rows_and_matrices(void **state)
 {
     static const struct cs_test_spec rows[] = {
-        {.llm_cp = 2},
-        {.llm_cp = 2, .is_recurrent = true},
-        {.llm_cp = 2, .has_experts = true},
-        {.llm_cp = 2, .context_rows = 64},
-        {.llm_tp = 2},
-        {.vision_tp = 2},
+        {.llm_cp = 2         },
+        {.llm_cp = 2,          .is_recurrent = true},
+        {.llm_cp = 2,                    .has_experts = true},
+        {.llm_cp = 2,.context_rows = 64},
+        {.llm_tp = 2         },
+        {.vision_tp = 2                   },
     };
 
     (void)state;

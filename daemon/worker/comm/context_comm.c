@@ -7,7 +7,7 @@
 
 struct cs_context_comm {
     struct cs_device *device;
-    int rank; /* of all, for messages to people */
+    int rank;         /* of all, for messages to people */
     const char *with; /* whom, the same */
     void *nccl, *stream;
     void *ready;  /* event: what the device's stream had when an exchange was asked for */
@@ -129,8 +129,8 @@ enum cs_status cs_context_comm_check(struct cs_context_comm *context, struct cs_
     if (context == NULL || context->nccl == NULL ||
         mem_of(context)->comm->check(context->nccl, &why) == CS_OK)
         return CS_OK;
-    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with %s have failed: %s",
-                   context->rank, context->with, why.text);
+    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with %s have failed: %s", context->rank,
+                   context->with, why.text);
 }
 
 void cs_context_comm_abort(struct cs_context_comm *context)

@@ -9,8 +9,9 @@ struct cs_tensor_ranks {
     struct cs_context_comm *sharers; /* devices */
     struct cs_params *params;
     int n, at, first, deadline_ms;
-    struct cs_device_move *move; /* two for each part of a gradient that comes or goes; peers: places */
-    struct cs_xfer *xfer;        /* the same over sockets */
+    struct cs_device_move
+        *move;            /* two for each part of a gradient that comes or goes; peers: places */
+    struct cs_xfer *xfer; /* the same over sockets */
     int n_moves;
     void *theirs;         /* the device's memory: those that come, one behind the other */
     size_t theirs_bytes;  /* of all of them */
@@ -53,10 +54,8 @@ static enum cs_status exchange_parts(struct cs_tensor_ranks *r, struct cs_err *e
     }
     for (int i = 0; i < r->n_moves; i++) {
         const struct cs_device_move *m = &r->move[i];
-        r->xfer[i] = (struct cs_xfer){.peer = r->first + m->peer,
-                                      .data = m->data,
-                                      .bytes = m->bytes,
-                                      .is_send = m->is_send};
+        r->xfer[i] = (struct cs_xfer){
+            .peer = r->first + m->peer, .data = m->data, .bytes = m->bytes, .is_send = m->is_send};
     }
     return r->comm->table->exchange(r->comm, r->xfer, r->n_moves, r->deadline_ms, err);
 }
@@ -66,13 +65,12 @@ static void add_parts(const struct cs_tensor_ranks *r, const struct cs_shard *t,
 {
     const struct cs_device *d = r->params->device;
     const size_t bytes = bytes_of(r, t);
-    const struct cs_ops *ops =
-        d->ops->act_bytes == r->params->grad_size ? d->ops : d->mem->ops_f32;
+    const struct cs_ops *ops = d->ops->act_bytes == r->params->grad_size ? d->ops : d->mem->ops_f32;
     struct cs_ctx ctx = cs_device_ctx(d);
     void *sum = t->part->holder > 0 ? theirs : t->grad;
     for (int k = 1; k < t->part->holders; k++) {
-        void *const part = k == t->part->holder ? t->grad
-                                                : theirs + (size_t)(k - (k > t->part->holder)) * bytes;
+        void *const part =
+            k == t->part->holder ? t->grad : theirs + (size_t)(k - (k > t->part->holder)) * bytes;
         void *const to = k >= t->part->holder ? t->grad : sum;
         ops->add(&ctx, t->param->count, sum, part, to);
         sum = to;
