@@ -374,8 +374,8 @@ struct cs_ops {
     size_t (*linear_xent_workspace)(int64_t rows, int64_t in, int64_t vocab);
 
     /* The same loss where several ranks have some words of the vocabulary each, in three steps; NULL where
-     * a back end has not got them. Of one part: z (rows, words) act are logits, which are capped in place;
-     * labels (rows): the label's number among these words, -1: it is another part's. stat (rows,
+     * a back end has not got them. Of one part: z (rows, words) act are logits, left as the third step
+     * wants them; labels (rows): the label's number among these words, -1: it is another part's. stat (rows,
      * CS_XENT_STATS) fp32. */
     void (*xent_part)(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
                       float softcap, void *z, float *stat);

@@ -203,6 +203,14 @@ void cs_cuda_linear_xent(struct cs_ctx *ctx, int64_t rows, int64_t in, int64_t v
                          double *row_loss, uint8_t *correct, void *dx, void *dw);
 template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t in, int64_t vocab);
 template <typename T>
+void cs_cuda_xent_part(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                       float softcap, void *z, float *stat);
+void cs_cuda_xent_join(struct cs_ctx *ctx, int64_t rows, int32_t parts, const float *stat,
+                       double *loss, double *row_loss, uint8_t *correct, float *whole);
+template <typename T>
+void cs_cuda_xent_part_grad(struct cs_ctx *ctx, int64_t rows, int64_t words, const int32_t *labels,
+                            float softcap, const float *whole, void *z);
+template <typename T>
 void cs_cuda_adamw(struct cs_ctx *ctx, int64_t n, const struct cs_adamw *hyper, const float *grad,
                    float *master, float *exp_avg, float *exp_avg_sq, void *w);
 void cs_cuda_sumsq(struct cs_ctx *ctx, int64_t n, const void *x, double *sum);

@@ -2,11 +2,9 @@
  * kernel takes the loss and writes the gradient over them, dx (OVERWRITTEN) and dw (ACCUMULATED)
  * follow at once: six products' worth of work, nothing recomputed. Losses of rows are kept in fp64
  * and added in a fixed order at the end. */
-#include <float.h>
+#include "kernels/cuda/loss.cuh"
 
-#include "kernels/cuda/cuda_ops.cuh"
-
-#define THREADS      1024
+#define THREADS      CS_LOSS_THREADS
 #define CHUNK_ROWS   8192
 #define CHUNK_LOGITS ((int64_t)1 << 29) /* 1 GiB in bf16, unless one row is larger */
 #define LEAST_ROWS   128
@@ -48,78 +46,6 @@ template <typename T> size_t cs_cuda_linear_xent_workspace(int64_t rows, int64_t
     return rows <= 0 ? 0 : bytes_for<T>(rows, best_chunk(rows, vocab), vocab);
 }
 
-/* Maximum with its first place, and the sum of exp(z - max). */
-struct row_state {
-    float max, sum;
-    int64_t at;
-};
-
-__device__ inline struct row_state merge(struct row_state a, struct row_state b)
-{
-    const bool is_b = b.max > a.max || (b.max == a.max && b.at < a.at);
-    const float max = is_b ? b.max : a.max;
-    return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max), is_b ? b.at : a.at};
-}
-
-/* bf16 logits leave nothing to gain from the last bits of an exponential */
-template <typename T> __device__ inline float exp_of(float x)
-{
-    return sizeof(T) == 2 ? __expf(x) : expf(x);
-}
-
-template <typename T, bool IS_CAPPED>
-__device__ inline struct row_state take_pack(struct row_state s, const float v[CS_PACK], int64_t c,
-                                             int64_t vocab, float softcap)
-{
-    struct row_state t = {s.max, 0.0f, s.at};
-    float z[CS_PACK];
-#pragma unroll
-    for (int i = 0; i < CS_PACK; i++) {
-        z[i] = IS_CAPPED ? softcap * tanhf(v[i] / softcap) : v[i];
-        if (c + i < vocab && z[i] > t.max) {
-            t.max = z[i];
-            t.at = c + i;
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < CS_PACK; i++)
-        t.sum += c + i < vocab ? exp_of<T>(z[i] - t.max) : 0.0f;
-    t.sum += s.sum * exp_of<T>(s.max - t.max);
-    return t;
-}
-
-/* State of one row, the same in all threads. NaN do not win the maximum; they come back in sum. The
- * first packs of the row are left in stash, each thread's own for itself. */
-template <typename T, bool IS_CAPPED>
-__device__ struct row_state scan_row(int64_t vocab, const T *z, float softcap,
-                                     cs_pack_words<T> *stash, int64_t stashed)
-{
-    __shared__ struct row_state part[THREADS / 32];
-    struct row_state s = {-FLT_MAX, 0.0f, vocab};
-#pragma unroll 4
-    for (int64_t p = threadIdx.x; p * CS_PACK < vocab; p += THREADS) {
-        const cs_pack_words<T> w = cs_load_words(z + p * CS_PACK, vocab - p * CS_PACK);
-        float v[CS_PACK];
-        if (p < stashed)
-            stash[p] = w;
-        cs_unpack(w, v);
-        s = take_pack<T, IS_CAPPED>(s, v, p * CS_PACK, vocab, softcap);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const struct row_state other = {__shfl_xor_sync(0xffffffffu, s.max, width),
-                                        __shfl_xor_sync(0xffffffffu, s.sum, width),
-                                        __shfl_xor_sync(0xffffffffu, s.at, width)};
-        s = (threadIdx.x & (unsigned)width) == 0 ? merge(s, other) : merge(other, s);
-    }
-    if (threadIdx.x % 32 == 0)
-        part[threadIdx.x / 32] = s;
-    __syncthreads();
-    s = part[0];
-    for (int w = 1; w < THREADS / 32; w++)
-        s = merge(s, part[w]);
-    return s;
-}
-
 struct xent_args {
     int64_t vocab, stride, stashed; /* stashed: packs of a row */
     void *z;                        /* (rows, stride) */
@@ -140,8 +66,8 @@ __global__ void __launch_bounds__(THREADS) xent_kernel(struct xent_args g)
     const float softcap = g.softcap;
     T *zr = (T *)g.z + row * g.stride;
     const bool is_valid = label >= 0 && label < vocab;
-    const struct row_state s =
-        scan_row<T, IS_CAPPED>(vocab, zr, softcap, stash, WANTS_GRAD ? g.stashed : 0);
+    const struct cs_loss_state s =
+        cs_loss_scan<T, IS_CAPPED>(vocab, zr, softcap, stash, WANTS_GRAD ? g.stashed : 0);
     if (threadIdx.x == 0) {
         float target = is_valid ? cs_to_float(zr[label]) : NAN;
         if (IS_CAPPED)
@@ -163,7 +89,7 @@ __global__ void __launch_bounds__(THREADS) xent_kernel(struct xent_args g)
         for (int i = 0; i < CS_PACK; i++) {
             const float t = IS_CAPPED ? tanhf(v[i] / softcap) : 0.0f;
             const float capped = IS_CAPPED ? softcap * t : v[i];
-            v[i] = exp_of<T>(capped - s.max) * inv_sum;
+            v[i] = cs_loss_exp<T>(capped - s.max) * inv_sum;
             if (c + i == label)
                 v[i] -= 1.0f;
             if (IS_CAPPED)
