@@ -1,5 +1,5 @@
 /* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
-#include "core/plan/cost/cost.h"
+#include "core/plan/cost/tensors.h"
 #include "core/plan/plan.h"
 
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "tests/support/need.h"
 #include "tests/support/spec.h"
 
 enum { ROWS = 128, ITEMS = 5, ITEM_ROWS = 16, LABELS = (ROWS - ITEMS * ITEM_ROWS) / 2 };
@@ -21,18 +22,19 @@ struct made {
     struct cs_layer_cost cost[32];
 };
 
+static const struct cs_slot_budget budget = {
+    .seq_tokens = ROWS,
+    .n_encoders = 1,
+    .enc[0] = {.rows = ITEMS * ITEM_ROWS,
+               .patches = ITEMS * ITEM_ROWS,
+               .items = ITEMS,
+               .item_rows = ITEM_ROWS,
+               .item_patches = ITEM_ROWS}
+};
+
 static void make_with(struct made *m, const struct cs_test_spec *options,
                       const struct cs_device_class *device)
 {
-    const struct cs_slot_budget budget = {
-        .seq_tokens = ROWS,
-        .n_encoders = 1,
-        .enc[0] = {.rows = ITEMS * ITEM_ROWS,
-                   .patches = ITEMS * ITEM_ROWS,
-                   .items = ITEMS,
-                   .item_rows = ITEM_ROWS,
-                   .item_patches = ITEM_ROWS}
-    };
     m->arena = cs_arena_new(0);
     m->graph = cs_test_graph(options, m->arena, &m->root);
     assert_true(m->graph->n_layers <= 32);
@@ -237,6 +239,49 @@ static void blocks_with_a_window_cost_less(void **state)
     done(&m);
 }
 
+/* what a block of the LLM costs each of two ranks */
+static struct cs_layer_cost shared_cost(const char *rules, int32_t units, int64_t rate)
+{
+    struct cs_device_class device = math;
+    struct cs_err err = {0};
+    struct cs_spec *spec;
+    struct made m;
+    device.units = units;
+    device.link_bytes_per_s = rate;
+    make_with(&m, &(struct cs_test_spec){.rules = rules, .llm_tp = 2}, &device);
+    need(cs_spec_read(m.root, m.arena, &spec, &err), &err);
+    const int32_t at = layer_at(&m, "llm.layers.1");
+    cs_share_tensors(spec, m.graph, &budget, &device, m.cost);
+    const struct cs_layer_cost cost = m.cost[at];
+    done(&m);
+    return cost;
+}
+
+/* Hosts wait for sums. A GPU hides the first half of one behind the second half of its product, and those
+ * of gradients behind the gradients of first products' weights, half of all. */
+static void gpus_wait_for_the_sums_that_products_do_not_hide(void **state)
+{
+    static const char *const rules[] = {"train:*", "train:vision.projector"};
+    static const int64_t rates[] = {1000000, 100000000, INT64_C(100000000000)};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rules) * CS_ARRAY_LEN(rates); i++) {
+        const char *rule = rules[i % 2];
+        const int64_t rate = rates[i / 2];
+        const struct cs_layer_cost none = shared_cost(rule, 0, INT64_MAX / 2),
+                                   host = shared_cost(rule, 0, rate),
+                                   gpu = shared_cost(rule, 132, rate);
+        const double fwd = (double)(host.fwd_ns - none.fwd_ns),
+                     bwd = (double)(host.bwd_input_ns - none.bwd_input_ns),
+                     beside = (double)none.bwd_weight_ns / 2;
+        assert_true(fwd > 0 && bwd > 0 && (beside > 0) == (i % 2 == 0));
+        near(gpu.fwd_ns, (double)none.fwd_ns + fwd / 2);
+        near(gpu.bwd_input_ns, (double)none.bwd_input_ns + (beside == 0     ? bwd / 2
+                                                            : bwd <= beside ? 0
+                                                                            : bwd - beside));
+        assert_int_equal(gpu.bwd_weight_ns, none.bwd_weight_ns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +292,7 @@ int main(void)
         cmocka_unit_test(slow_memory_decides_by_bytes),
         cmocka_unit_test(a_block_costs_the_pairs_of_its_mask),
         cmocka_unit_test(blocks_with_a_window_cost_less),
+        cmocka_unit_test(gpus_wait_for_the_sums_that_products_do_not_hide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
