@@ -18,8 +18,9 @@ struct cs_context_lab {
     const char *device;    /* "cuda", "lazy" */
     const char *precision; /* "bf16", "fp32" */
     const char *layout;
-    const char *rule;  /* of balance, as plan.context */
-    int ranks, groups; /* groups of heads; 0: as in jobs */
+    const char *rule;    /* of balance, as plan.context */
+    int ranks, groups;   /* groups of heads; 0: as in jobs */
+    int64_t group_bytes; /* with groups: as of struct cs_context */
     int32_t tokens, heads, kv_heads, dim;
     int warm, rounds;
 };

@@ -115,13 +115,14 @@ void cs_context_rank_open(struct cs_context_rank *b, const struct cs_context_lab
                                         DEADLINE_MS, comm, &err),
                     &err);
     b->comm = *comm;
-    b->context = (struct cs_context){.n = lab->ranks,
-                                     .place = b->rank,
-                                     .groups = lab->groups > 0 ? lab->groups : GROUPS,
-                                     .group_bytes = lab->groups > 0 ? 0 : GROUP_BYTES,
-                                     .start = start,
-                                     .finish = finish,
-                                     .user = b};
+    b->context =
+        (struct cs_context){.n = lab->ranks,
+                            .place = b->rank,
+                            .groups = lab->groups > 0 ? lab->groups : GROUPS,
+                            .group_bytes = lab->groups > 0 ? lab->group_bytes : GROUP_BYTES,
+                            .start = start,
+                            .finish = finish,
+                            .user = b};
     b->scratch.device = b->device;
     b->ctx = cs_device_ctx(b->device);
     b->run = (struct cs_run){.device = b->device,

@@ -1,5 +1,7 @@
 /* Every composite that lies beside the project, over pipeline stages and replicas, with parts frozen and
- * with activations made again: the losses and gradients of transformers, and those of one rank. */
+ * with activations made again: the losses and gradients of transformers, and those of one rank. Language
+ * models alone over ranks that split their rows and share their matrices: a few, with CORNSTARCH_LONG every
+ * family. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +40,15 @@ static const struct cs_selftest_layout layouts[] = {
     {.stages = 1, .encoder_stages = 1, .replicas = 1, .context = 3, .encoder_context = 2, .schedule = "zb-h1"},
 };
 
+/* of language models alone */
+static const struct cs_selftest_layout text_layouts[] = {
+    {.stages = 1, .encoder_stages = 1, .replicas = 1, .context = 2},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .context = 3, .schedule = "zb-h1", .recompute = "selective"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 2, .context = 2, .recompute = "full"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 1, .tensors = 2},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .tensors = 2, .context = 2, .schedule = "zb-h1"},
+};
+
 /* clang-format on */
 
 /* Where the goldens are: CORNSTARCH_GOLDEN, else beside the project's folder. */
@@ -72,14 +83,14 @@ static enum cs_status run_layout(const char *dir, const struct cs_selftest_layou
     return cs_selftest_family(&request, cs_test_device(), test, err);
 }
 
-/* Returns how many layouts are not as they must be. */
-static int run_model(const char *dir)
+/* Returns how many of n layouts are not as they must be. */
+static int run_model(const char *dir, const struct cs_selftest_layout *layout, size_t n)
 {
     int n_bad = 0;
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct cs_selftest test;
         struct cs_err err = {0};
-        const enum cs_status status = run_layout(dir, &layouts[i], &test, &err);
+        const enum cs_status status = run_layout(dir, &layout[i], &test, &err);
         if (status != CS_OK)
             print_error("%s, layout %zu: %s\n", dir, i, err.text);
         n_bad += status != CS_OK || count_bad(dir, (int)i, &test) > 0;
@@ -87,20 +98,23 @@ static int run_model(const char *dir)
     return n_bad;
 }
 
-/* has a tower and a language model */
-static bool is_composite(const char *dir)
+enum kind { NONE, TOWER, TEXT, COMPOSITE };
+
+static enum kind kind_of(const char *dir)
 {
     char path[8192];
     struct stat st;
     snprintf(path, sizeof path, "%s/golden.safetensors", dir);
     if (stat(path, &st) != 0)
-        return false;
+        return NONE;
     snprintf(path, sizeof path, "%s/config.json", dir);
     json_t *config = json_load_file(path, 0, NULL);
     const bool is_joined = json_object_get(config, "vision_config") != NULL ||
                            json_object_get(config, "audio_config") != NULL;
+    const bool has_words = json_object_get(config, "vocab_size") != NULL &&
+                           json_object_get(config, "encoder_layers") == NULL; /* Whisper */
     json_decref(config);
-    return is_joined;
+    return is_joined ? COMPOSITE : has_words ? TEXT : TOWER;
 }
 
 /* All composites in a folder; returns how many there are. */
@@ -113,9 +127,9 @@ static int run_all(const char *folder)
     const int n = scandir(root, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", root, entry[i]->d_name);
-        if (entry[i]->d_name[0] != '.' && is_composite(path)) {
+        if (entry[i]->d_name[0] != '.' && kind_of(path) == COMPOSITE) {
             n_run++;
-            n_bad += run_model(path) > 0;
+            n_bad += run_model(path, layouts, CS_ARRAY_LEN(layouts)) > 0;
         }
         free(entry[i]);
     }
@@ -138,6 +152,39 @@ static void rarer_composites_are_equal_over_ranks(void **state)
 {
     (void)state;
     assert_true(run_all(source_path("tests/golden/variants")) >= 6);
+}
+
+/* One model's; false: it is not there. */
+static bool run_text(const char *root, const char *name)
+{
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    if (kind_of(path) != TEXT)
+        return false;
+    if (run_model(path, text_layouts, CS_ARRAY_LEN(text_layouts)) > 0)
+        fail_msg("%s differs over ranks", name);
+    return true;
+}
+
+static void language_models_are_equal_over_ranks(void **state)
+{
+    static const char *const few[] = {"gemma4", "qwen3-moe", "qwen3.5"};
+    const char *is_long = getenv("CORNSTARCH_LONG");
+    char root[4096];
+    struct dirent **entry = NULL;
+    int n_run = 0;
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(few); i++)
+        assert_true(run_text(source_path("tests/golden/models"), few[i]));
+    if (is_long == NULL || *is_long == '\0' || !find_models(root))
+        return;
+    const int n = scandir(root, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        n_run += entry[i]->d_name[0] != '.' && run_text(root, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    assert_true(n_run >= 12);
 }
 
 static void towers_alone_and_bad_layouts_are_refused(void **state)
@@ -165,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_composite_is_equal_over_ranks),
         cmocka_unit_test(rarer_composites_are_equal_over_ranks),
+        cmocka_unit_test(language_models_are_equal_over_ranks),
         cmocka_unit_test(towers_alone_and_bad_layouts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,10 +106,10 @@ static void finish_on_device(void *user, int32_t which)
     note(peers->exec, cs_context_comm_finish(peers->comm, which, &err), &err);
 }
 
-/* Groups of heads, and of rows that are summed: where they travel beside computing, and each is large
- * enough to fill the links. For tests and comparisons the environment says otherwise:
- * CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. Two of heads: 1, 4
- * and 8 were no faster (tests/bench/RESULTS.md). */
+/* Groups of heads (worker/model/context_groups.h), and of rows that are summed: where they travel beside
+ * computing, with as many bytes as fill the links. For tests and comparisons the environment says
+ * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. More groups
+ * of heads were slower, each costs a tenth of a millisecond (tests/bench/RESULTS.md). */
 enum { GROUPS = 2, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
 
 static enum cs_status set_groups(struct cs_context *context, bool is_host, const char *variable,

@@ -19,9 +19,11 @@ struct cs_context_exchange {
 
 struct cs_context {
     int n, place;
-    int32_t groups;      /* most groups of heads, or of rows that are summed */
-    int64_t group_bytes; /* fewest bytes of a group that are worth one: keys and values, or sums */
-    bool sums;           /* an exchange can be a sum (devices) */
+    int32_t groups; /* of heads, or most of rows that are summed; 1: one */
+    int64_t
+        group_bytes; /* fewest bytes of a group that are worth one: keys and values, or sums; 0: even
+                            groups of any size */
+    bool sums;       /* an exchange can be a sum (devices) */
     /* Exchange number `which` begins, after all that was run before; and is complete for all that is
      * run afterwards. Or the step has failed, which whoever runs it knows. */
     void (*start)(void *user, int32_t which, const struct cs_context_exchange *exchange);

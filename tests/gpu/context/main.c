@@ -43,7 +43,7 @@ static double worst(const float *x, const float *y, int64_t rows, int64_t column
 static const struct {
     int32_t tokens, heads, kv_heads, dim;
 } shapes[] = {
-    {335,  4, 2, 64 },
+    {335,  8, 4, 64 },
     {5000, 8, 4, 128},
 };
 
@@ -63,11 +63,11 @@ static void check(const struct cs_context_lab *lab, const struct cs_context_lab_
     bool is_good = true;
     for (int i = 0; i < 4; i++)
         is_good = is_good && off[i] <= allowed(lab); /* false for NaN */
-    printf("%s %s %-6s %d rows over %d, %s, %d groups, %d:%d heads of %d: o %.1e, dq %.1e, dk "
+    printf("%s %s %-6s %d rows over %d, %s, %d %s groups, %d:%d heads of %d: o %.1e, dq %.1e, dk "
            "%.1e, dv %.1e\n",
            is_good ? "ok    " : "FAILED", lab->precision, lab->layout, lab->tokens, lab->ranks,
-           lab->rule, lab->groups, lab->heads, lab->kv_heads, lab->dim, off[0], off[1], off[2],
-           off[3]);
+           lab->rule, lab->groups, lab->group_bytes > 0 ? "uneven" : "even", lab->heads,
+           lab->kv_heads, lab->dim, off[0], off[1], off[2], off[3]);
     fflush(stdout);
     counts->passed += is_good;
     counts->failed += !is_good;
@@ -87,6 +87,7 @@ static int make_cases(const char *device, const char *precision, int ranks, int 
                                                .rule = rules[(s + l) % 3],
                                                .ranks = ranks,
                                                .groups = 1 + l % shapes[s].kv_heads,
+                                               .group_bytes = (s + ranks) % 2, /* 1: uneven ones */
                                                .tokens = shapes[s].tokens,
                                                .heads = shapes[s].heads,
                                                .kv_heads = shapes[s].kv_heads,
