@@ -68,6 +68,8 @@ static void branch_text(const json_t *row, const char *name, const json_t *at, s
     const char *place = text_of(at, "place");
     cs_buf_addf(out, "  %s tp%d cp%d pp%d", name, (int)int_of(at, "tp"), (int)int_of(at, "cp"),
                 (int)int_of(at, "pp"));
+    if (int_of(at, "ep") > 1)
+        cs_buf_addf(out, " ep%d", (int)int_of(at, "ep"));
     if (int_of(at, "vpp") > 1)
         cs_buf_addf(out, " vpp%d", (int)int_of(at, "vpp"));
     if (place[0] && strcmp(place, "own") != 0)
@@ -332,7 +334,7 @@ static struct cs_search_options bare(const struct cs_plan *plan, const struct cs
                                   .dp = 1,
                                   .top = 4};
     for (int32_t b = 0; b < graph->n_branches; b++)
-        o.fix[b].tp = o.fix[b].cp = 1;
+        o.fix[b].tp = o.fix[b].cp = o.fix[b].ep = 1;
     return o;
 }
 

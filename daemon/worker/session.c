@@ -135,6 +135,9 @@ static enum cs_status whole_values(const struct cs_session *s, const struct cs_s
         CS_TRY(cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging,
                                    err));
     *out = own;
+    if (cs_params_holders(p, t)->at == 0)
+        CS_TRY(cs_expert_ranks_collect(s->trainer->experts, t, own, &own, err));
+    *out = own;
     return p->replica == 0 ? cs_tensor_ranks_collect(s->trainer->tensors, t, own, out, err) : CS_OK;
 }
 

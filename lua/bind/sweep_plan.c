@@ -47,10 +47,10 @@ static const json_t *pick(lua_State *L, const json_t *plans)
     return NULL;
 }
 
-/* stages, ranks of rows and recompute of every module */
+/* stages, ranks that share them and recompute of every module */
 static void push_parallel(lua_State *L, const json_t *row)
 {
-    static const char *const keys[] = {"pp", "cp", "recompute"};
+    static const char *const keys[] = {"pp", "tp", "cp", "ep", "recompute"};
     const char *name;
     json_t *at;
     lua_newtable(L);
@@ -58,7 +58,10 @@ static void push_parallel(lua_State *L, const json_t *row)
     {
         lua_newtable(L);
         for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
-            cs_lua_push_json(L, json_object_get(at, keys[i]));
+            const json_t *given = json_object_get(at, keys[i]); /* ep: where it is above 1 */
+            if (given == NULL)
+                continue;
+            cs_lua_push_json(L, given);
             lua_setfield(L, -2, keys[i]);
         }
         lua_setfield(L, -2, name);

@@ -234,7 +234,7 @@ function live_:logs(...) end
 ---@class cs.plan.Args
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it runs (default cs.cluster "here")
----@field parallel table stages of every module, ranks that share its matrices (tp), and ranks that split the rows of the LLM or share items of an encoder (cp): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }
+---@field parallel table stages of every module, ranks that share its matrices (tp), ranks that split the rows of the LLM or share items of an encoder (cp), and of dp * cp those that share experts (ep): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" encoders on ranks of their own; stage by stage on the LLM's; a copy for every slot on each of the LLM's; whole on the LLM's first, which has fewer layers for it (default "encoder-parallel")
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
@@ -373,7 +373,7 @@ function live_:logs(...) end
 ---@field batch_slots integer slots of a step, over all replicas
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field optimizer? cs.optim the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = "bf16" } (default state in fp32)
----@field parallel? table what is not free, of tp, cp, pp, dp, vpp and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
+---@field parallel? table what is not free, of tp, cp, pp, dp, vpp, ep and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
 ---@field dp? integer replicas of all branches with ranks of their own (of one: in parallel); absent: free
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"three-phase"|"anchors" order of forward and backward (default 1f1b, interleaved, zb-h1, anchors)

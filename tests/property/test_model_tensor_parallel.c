@@ -133,7 +133,7 @@ static void check_ranks(const struct cs_graph *graph, int ranks, struct cs_arena
     int64_t n_cut = 0;
     for (int r = 0; r < ranks; r++) {
         struct cs_tp tp[8] = {{0}};
-        tp[graph->llm] = (struct cs_tp){ranks, r};
+        tp[graph->llm] = (struct cs_tp){.ranks = ranks, .at = r};
         cs_tp_view_make(graph, tp, arena, &views[r]);
         check_shapes(&views[r], arena);
     }
@@ -178,6 +178,80 @@ static void parts_are_those_of_smaller_models(void **state)
     }
 }
 
+/* Ranks of experts, each with its columns of them: every element of an expert is at one of them, what is
+ * not of experts at all that share no columns. */
+static void check_spread(const struct cs_graph *graph, int ep, int tp, struct cs_arena *arena)
+{
+    struct cs_tp_view views[64];
+    for (int r = 0; r < ep * tp; r++) {
+        struct cs_tp own[8] = {{0}};
+        own[graph->llm] = (struct cs_tp){.ranks = tp, .at = r % tp, .ep = ep, .ep_at = r / tp};
+        cs_tp_view_make(graph, own, arena, &views[r]);
+        assert_int_equal(views[r].graph->modules[graph->n_modules - 1].arch.experts.ranks, ep);
+    }
+    for (int32_t i = 0; i < graph->n_params; i++) {
+        const struct cs_param *whole = &graph->params[i];
+        const size_t bytes = (size_t)whole->count * sizeof(float);
+        float *all = malloc(bytes), *again = malloc(bytes), *mine = malloc(bytes);
+        int64_t total = 0;
+        if (graph->modules[whole->module].branch == graph->llm && cs_param_is_of_expert(whole)) {
+            assert_true(all != NULL && again != NULL && mine != NULL);
+            memset(again, 0, bytes);
+            for (int64_t k = 0; k < whole->count; k++)
+                all[k] = (float)(k + 1);
+            for (int r = 0; r < ep * tp; r++) {
+                const struct cs_param *own = &views[r].graph->params[i];
+                cs_tp_take(&views[r].part[i], whole, all, mine);
+                cs_tp_put(&views[r].part[i], whole, mine, again);
+                check_ranges(&views[r].part[i], whole, own, all, mine);
+                total += own->count;
+            }
+            assert_int_equal(total, whole->count);
+            assert_memory_equal(all, again, bytes);
+        } else {
+            assert_int_equal(views[0].part[i].dim, views[(ep - 1) * tp].part[i].dim);
+        }
+        free(all);
+        free(again);
+        free(mine);
+    }
+}
+
+static void experts_go_to_ranks_whole(void **state)
+{
+    static const struct {
+        struct cs_test_spec spec;
+        int experts;
+        bool has_one_tensor;
+    } rows[] = {
+        {{.has_experts = true},              5, false},
+        {{.llm_keys = CS_TEST_MIXTRAL},      6, false},
+        {{.llm_keys = CS_TEST_QWEN3_VL_MOE}, 5, true },
+        {{.is_qwen3 = true},                 0, false},
+    };
+
+    (void)state;
+    for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        json_t *root;
+        const struct cs_graph *graph = cs_test_graph(&rows[m].spec, arena, &root);
+        for (int ep = 2; ep <= 7; ep++)
+            for (int tp = 1; tp <= 2; tp++) {
+                struct cs_err err = {.text = ""};
+                const enum cs_status status = cs_ep_check(graph, graph->llm, ep, tp, &err);
+                const bool may = ep <= rows[m].experts && (tp == 1 || !rows[m].has_one_tensor);
+                if (may != (status == CS_OK))
+                    fail_msg("model %zu, ep %d, tp %d: %s", m, ep, tp, err.text);
+                if (may)
+                    check_spread(graph, ep, tp, arena);
+                else
+                    assert_non_null(strstr(err.text, "plan.parallel.llm.ep"));
+            }
+        cs_arena_free(arena);
+        json_decref(root);
+    }
+}
+
 static void a_tower_is_cut_too(void **state)
 {
     struct cs_arena *arena = cs_arena_new(0);
@@ -190,7 +264,7 @@ static void a_tower_is_cut_too(void **state)
     assert_int_equal(cs_tp_check(graph, 0, 2, &err), CS_OK);
     for (int r = 0; r < 2; r++) {
         struct cs_tp tp[8] = {
-            {2, r}
+            {.ranks = 2, .at = r}
         };
         cs_tp_view_make(graph, tp, arena, &views[r]);
         check_shapes(&views[r], arena);
@@ -206,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_those_of_smaller_models),
+        cmocka_unit_test(experts_go_to_ranks_whole),
         cmocka_unit_test(a_tower_is_cut_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

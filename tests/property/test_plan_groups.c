@@ -27,8 +27,11 @@ static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed, struct 
 {
     cs_test_random_plan(m, seed, CS_TEST_OWN_RANKS, "1f1b");
     m->plan.dp = between(seed, 0, 3);
-    const struct cs_rank_shape shape = {
-        .tp = between(seed, 0, 3), .cp = between(seed, 0, 2), .ep = between(seed, 0, 2)};
+    struct cs_rank_shape shape = {.tp = between(seed, 0, 3), .cp = between(seed, 0, 3)};
+    const int32_t holders = (m->plan.dp > 0 ? m->plan.dp : 1) * (shape.cp > 0 ? shape.cp : 1);
+    shape.ep = between(seed, 0, holders);
+    if (shape.ep > 0 && holders % shape.ep != 0)
+        shape.ep = holders;
     for (int32_t s = 0; s < m->plan.n_stages; s++) {
         m->stage[s].shape =
             cs_test_random(seed, 2) ? shape : (struct cs_rank_shape){.tp = between(seed, 1, 4)};
@@ -42,7 +45,7 @@ static void random_shapes(struct cs_test_random_plan *m, uint64_t *seed, struct 
 
 static bool is_as_wide(const struct cs_rank_shape *a, const struct cs_rank_shape *b)
 {
-    return a->tp <= b->tp && a->cp <= b->cp && a->ep <= b->ep;
+    return a->tp <= b->tp && a->cp <= b->cp;
 }
 
 /* Ranks of programs that are as wide in every dimension stand opposite each other, one by one. */
@@ -76,11 +79,11 @@ static void numbers_of_ranks_go_both_ways(void **state)
         for (int32_t s = 0; s < m.plan.n_stages; s++) {
             const struct cs_rank_shape shape = cs_plan_shape(&m.plan, s);
             int32_t last = -1;
-            for (int32_t i = 0; i < shape.dp * shape.ep * shape.cp * shape.tp; i++, n++) {
+            for (int32_t i = 0; i < shape.dp * shape.cp * shape.tp; i++, n++) {
                 const struct cs_rank_at at = {.tp = i % shape.tp,
                                               .cp = i / shape.tp % shape.cp,
-                                              .ep = i / shape.tp / shape.cp % shape.ep,
-                                              .dp = i / shape.tp / shape.cp / shape.ep};
+                                              .ep = i / shape.tp % shape.ep,
+                                              .dp = i / shape.tp / shape.cp};
                 struct cs_rank_at back;
                 const int32_t rank = cs_plan_rank(&m.plan, s, at);
                 assert_in_range(rank, last + 1, world - 1); /* tp is fastest, dp slowest */
@@ -90,6 +93,7 @@ static void numbers_of_ranks_go_both_ways(void **state)
                 assert_true(cs_plan_rank_at(&m.plan, s, rank, &back));
                 assert_memory_equal(&at, &back, sizeof at);
                 assert_int_equal(cs_plan_replica(&m.plan, rank), at.dp);
+                assert_int_equal(cs_plan_holder(&m.plan, rank), i / shape.tp);
                 assert_int_equal(cs_plan_rank_in_replica(&m.plan, rank), m.stage[s].rank);
                 assert_int_equal(cs_plan_rank_of(&m.plan, at.dp, m.stage[s].rank) +
                                      cs_plan_place(&m.plan, rank),
@@ -134,12 +138,29 @@ static void check_table(const struct cs_plan *plan)
         for (int32_t k = 0; k < g->n; k++) {
             assert_in_range(g->rank[k], k > 0 ? g->rank[k - 1] + 1 : 0, world - 1);
             assert_int_equal(cs_group_position(g, g->rank[k]), k);
-            /* but for the world and the replicas, nobody leaves its replica */
-            if (g->kind != CS_GROUP_WORLD && g->kind != CS_GROUP_DP)
+            /* but for the world, the replicas and experts, nobody leaves its replica */
+            if (g->kind != CS_GROUP_WORLD && g->kind != CS_GROUP_DP && g->kind != CS_GROUP_EP &&
+                g->kind != CS_GROUP_EDP)
                 assert_int_equal(cs_plan_replica(plan, g->rank[k]),
                                  cs_plan_replica(plan, g->rank[0]));
         }
     }
+}
+
+/* Neighbours among the ranks with the same weights share experts, every ep-th has the same ones. */
+static void check_experts(const struct cs_plan *plan, const struct cs_rank_shape *shape,
+                          int32_t program, int32_t rank)
+{
+    const int32_t copies = shape->dp * shape->cp / shape->ep;
+    const int32_t sharers = cs_plan_group(plan, CS_GROUP_EP, -1, rank),
+                  same = cs_plan_group(plan, CS_GROUP_EDP, -1, rank);
+    assert_int_equal(cs_plan_expert_holders(plan, program), copies);
+    assert_int_equal(groups_of(plan, CS_GROUP_EP, rank), shape->ep > 1);
+    assert_int_equal(groups_of(plan, CS_GROUP_EDP, rank), shape->ep > 1 && copies > 1);
+    for (int32_t i = 0; sharers >= 0 && i < shape->ep; i++)
+        assert_int_equal(cs_plan_at(plan, plan->group[sharers].rank[i]).ep, i);
+    for (int32_t i = 0; same >= 0 && i < copies; i++)
+        assert_int_equal(cs_plan_at(plan, plan->group[same].rank[i]).ep, cs_plan_at(plan, rank).ep);
 }
 
 static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
@@ -156,8 +177,9 @@ static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
         assert_int_equal(m.plan.group[0].n, cs_plan_world(&m.plan));
         for (int32_t s = 0; s < m.plan.n_stages; s++) {
             const struct cs_rank_shape shape = cs_plan_shape(&m.plan, s);
-            const struct cs_rank_at first = {0},
-                                    last = {shape.dp - 1, shape.ep - 1, shape.cp - 1, shape.tp - 1};
+            const struct cs_rank_at first = {0}, last = {.dp = shape.dp - 1,
+                                                         .cp = shape.cp - 1,
+                                                         .tp = shape.tp - 1};
             const int32_t ranks[] = {cs_plan_rank(&m.plan, s, first),
                                      cs_plan_rank(&m.plan, s, last)};
             for (int i = 0; i < 2; i++) {
@@ -172,7 +194,7 @@ static void every_rank_is_in_one_group_of_each_of_its_dimensions(void **state)
                                      holders);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_TP, r), shape.tp > 1);
                 assert_int_equal(groups_of(&m.plan, CS_GROUP_CP, r), shape.cp > 1);
-                assert_int_equal(groups_of(&m.plan, CS_GROUP_EP, r), shape.ep > 1);
+                check_experts(&m.plan, &shape, m.stage[s].rank, r);
                 if (shape.tp > 1) {
                     assert_int_equal(m.plan.group[tp].n, shape.tp);
                     assert_int_equal(m.plan.group[tp].rank[i == 0 ? 0 : shape.tp - 1], r);
@@ -246,7 +268,7 @@ static void shapes_that_no_worker_runs_are_refused(void **state)
     m.stage[0].name = "vision.0";
     m.stage[0].shape.ep = 2;
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "vision.0 has the shape tp 1, cp 1, ep 2, dp 1"));
+    assert_non_null(strstr(err.text, "vision.0 has the shape tp 1, cp 1, ep 2, dp 1: ep must"));
     m.stage[0].shape = (struct cs_rank_shape){.tp = 2};
     assert_int_equal(cs_plan_check_runs(&m.plan, &err), CS_OK);
     m.stage[1].name = "vision.1";

@@ -407,7 +407,7 @@ static void what_cannot_be_is_refused(void **state)
     draw_model(&m, 8);
     options.fix[2].ep = 2;
     assert_int_equal(cs_search_run(&m.problem, &options, arena, &result, &err), CS_PLAN);
-    assert_non_null(strstr(err.text, "parallel.llm.ep = 2: experts are not spread over ranks"));
+    assert_non_null(strstr(err.text, "parallel.llm.ep = 2: llm has no layers with experts"));
     options.fix[2].ep = 0;
     options.fix[0].vpp = 2;
     assert_int_equal(cs_search_run(&m.problem, &options, arena, &result, &err), CS_PLAN);

@@ -25,10 +25,14 @@ static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *
 
 static pthread_mutex_t outcome_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of what ranks of a stage have in pieces, the hash is that of the first. */
+/* Of what ranks of a stage have in pieces, the hash is that of the first; an expert's that of who has
+ * it. */
 static bool is_elsewhere(const struct cs_trainer *t, const struct cs_shard *tensor)
 {
-    return t->params->tp.at > 0 && tensor->part->dim >= 0;
+    const struct cs_tp *tp = &t->params->tp;
+    const bool is_cut = tensor->part != NULL && tensor->part->dim >= 0;
+    const bool is_first = tp->at == 0 && (tp->ep_at == 0 || tensor->whole->n_dims < 3);
+    return tensor->param->count == 0 || (is_cut && !is_first);
 }
 
 /* replicas have the same values */
@@ -51,10 +55,11 @@ static void hash_all(const struct cs_trainer *t, char (*out)[33])
 static enum cs_status keep_values(const struct cs_trainer *t, struct layout_outcome *o,
                                   struct cs_err *err)
 {
-    for (int32_t i = 0; o->keeps_values && t->params->replica == 0 && i < t->params->n; i++) {
+    for (int32_t i = 0; o->keeps_values && i < t->params->n; i++) {
         const struct cs_shard *tensor = &t->params->shard[i];
         const float *values;
-        if (!tensor->is_counted)
+        if (!tensor->is_counted || tensor->param->count == 0 ||
+            cs_params_holders(t->params, tensor)->at > 0)
             continue;
         CS_TRY(cs_params_values(t->params, tensor, &values, err));
         const size_t n = (size_t)tensor->whole->count;

@@ -23,7 +23,7 @@ struct layout_outcome {
     char before[LAYOUT_PARAMS][33];
     /* The head's copy of the embedding and this, of every rank that shares them; "": there is none. */
     char tied_copy[LAYOUT_SHARERS][33], tied_table[LAYOUT_SHARERS][33];
-    float *value[LAYOUT_PARAMS]; /* of replica 0 at the end, where they are kept */
+    float *value[LAYOUT_PARAMS]; /* of its first holder at the end, where they are kept */
     bool keeps_values;
     int n_params;
     int64_t messages, bytes;         /* as sent */

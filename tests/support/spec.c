@@ -86,6 +86,8 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
     json_t *parallel = json_pack("{s:{s:i}}", "llm", "pp", or_int(o->llm_pp, 1));
     if (o->llm_cp > 1)
         json_object_set_new(json_object_get(parallel, "llm"), "cp", json_integer(o->llm_cp));
+    if (o->llm_ep > 1)
+        json_object_set_new(json_object_get(parallel, "llm"), "ep", json_integer(o->llm_ep));
     if (o->llm_tp > 1)
         json_object_set_new(json_object_get(parallel, "llm"), "tp", json_integer(o->llm_tp));
     if (n_encoders > 0)

@@ -32,6 +32,7 @@ struct cs_test_spec {
     int dp;                /* [1] */
     int llm_cp;            /* [1] ranks that split the rows of a slot */
     int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
+    int llm_ep;            /* [1] ranks that share experts */
     int vision_cp;         /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;   /* ["lpt"] how */
     int context_rows;      /* [0: not said] of a rank, before more ranks split a slot */
@@ -49,6 +50,14 @@ struct cs_test_spec {
     "\"num_global_key_value_heads\": 1, \"attention_k_eq_v\": true, "                              \
     "\"hidden_size_per_layer_input\": 0, \"sliding_window\": 6, \"rope_parameters\": null, "       \
     "\"final_logit_softcapping\": 20, \"layer_types\": null}"
+/* experts in every block, each with tensors of its own, and none of them normed; or all in one tensor */
+#define CS_TEST_MIXTRAL                                                                            \
+    "{\"model_type\": \"mixtral\", \"num_local_experts\": 6, \"num_experts_per_tok\": 3, "         \
+    "\"intermediate_size\": 20, \"output_router_logits\": true, \"router_aux_loss_coef\": 0.2}"
+#define CS_TEST_QWEN3_VL_MOE                                                                       \
+    "{\"model_type\": \"qwen3_vl_moe_text\", \"head_dim\": 16, \"num_experts\": 5, "               \
+    "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24, \"router_aux_loss_coef\": 0.1, "   \
+    "\"output_router_logits\": true}"
 /* fused tensors, windows in all layers, a part of each head turns */
 #define CS_TEST_PHI3                                                                               \
     "{\"model_type\": \"phi3\", \"sliding_window\": 9, \"partial_rotary_factor\": 0.5}"

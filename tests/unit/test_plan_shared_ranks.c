@@ -1,4 +1,4 @@
-/* Layouts with several ranks of a stage (tp, cp): what has never run on GPUs is planned for CPU ranks and
+/* Layouts with several ranks of a stage (tp, cp, ep): what has never run on GPUs is planned for CPU ranks and
  * refused for those by name, and what runs nowhere is refused for both. */
 #include "core/plan/make/planner.h"
 
@@ -12,19 +12,25 @@
 
 #include "support/spec.h"
 
-static enum cs_status plan_for(const char *device, const struct cs_test_spec *options,
-                               struct cs_err *err)
+static enum cs_status plan_in(struct cs_arena *arena, const char *device, const json_t *root,
+                              struct cs_plan **plan, struct cs_err *err)
 {
     const struct cs_cluster cluster = {cs_device_class_find(device), 1, 16};
-    struct cs_arena *arena = cs_arena_new(0);
-    json_t *root = cs_test_spec_json(options);
     struct cs_spec *spec;
     struct cs_graph *graph;
-    struct cs_plan *plan;
     if (cs_spec_read(root, arena, &spec, err) != CS_OK ||
         cs_graph_build(spec, true, arena, &graph, err) != CS_OK)
         fail_msg("%s", err->text);
-    const enum cs_status status = cs_plan_make(spec, graph, &cluster, arena, &plan, err);
+    return cs_plan_make(spec, graph, &cluster, arena, plan, err);
+}
+
+static enum cs_status plan_for(const char *device, const struct cs_test_spec *options,
+                               struct cs_err *err)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root = cs_test_spec_json(options);
+    struct cs_plan *plan;
+    const enum cs_status status = plan_in(arena, device, root, &plan, err);
     json_decref(root);
     cs_arena_free(arena);
     return status;
@@ -49,6 +55,7 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
 {
     static const struct row rows[] = {
   /* clang-format off */
+        {{.dp = 2, .llm_ep = 2, .has_experts = true}, {"plan.parallel.llm.ep = 2: experts are spread", "CPU ranks only yet, not on a h100-80g"}},
         {{.vision_cp = 2}, {"plan.parallel.vision.cp = 2: items of an encoder", "not on a h100-80g; set cp = 1"}},
         {{.llm_cp = 2, .modality = "encoder-colocated"}, {"items of an encoder", "choose modality encoder-parallel"}},
   /* clang-format on */
@@ -91,6 +98,10 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.llm_tp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.tp is 1, that of llm 2", "set one tp for both"}},
         {{.llm_cp = 2, .vision_cp = 3, .modality = "encoder-colocated"}, {"plan.parallel.vision.cp = 3", "llm, which has cp = 2"}},
         {{.llm_tp = 3}, {"which 3 ranks cannot share evenly", "numbers that can"}},
+        {{.llm_ep = 2}, {"plan.parallel.llm.ep = 2: llm has no layers with experts", "leave ep away"}},
+        {{.dp = 2, .llm_cp = 3, .llm_ep = 4, .has_experts = true, .slots = 4}, {"ep = 4 does not divide dp * cp = 2 * 3", "numbers that do: 1, 2, 3, 6"}},
+        {{.dp = 6, .llm_ep = 6, .has_experts = true, .slots = 6}, {"have 5 experts each", "choose ep <= 5"}},
+        {{.dp = 2, .llm_tp = 2, .llm_ep = 2, .llm_keys = CS_TEST_QWEN3_VL_MOE}, {"ep = 2 with tp = 2", "holds all experts of a layer in one tensor"}},
         {{.context_rows = 64}, {"plan.context_rows = 64: rows of llm are not split", "leave context_rows away"}},
   /* clang-format on */
     };
@@ -100,12 +111,51 @@ static void what_ranks_cannot_share_is_refused(void **state)
         assert_refused("cpu", &rows[i]);
 }
 
+/* Bytes of the language model's only stage: weights, and what trains them. */
+struct bytes {
+    int64_t weight, state, saved;
+};
+
+static struct bytes bytes_with(int ep)
+{
+    const struct cs_test_spec options = {.has_experts = true, .dp = 4, .llm_ep = ep};
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root = cs_test_spec_json(&options);
+    struct cs_err err = {.text = ""};
+    struct cs_plan *plan = NULL;
+    if (plan_in(arena, "cpu", root, &plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_stage *s = &plan->stages[plan->head_stage];
+    const struct bytes bytes = {s->weight_bytes, s->state_bytes, s->saved_bytes};
+    cs_arena_free(arena);
+    json_decref(root);
+    return bytes;
+}
+
+/* 2 blocks of 5 experts with 3 matrices of 24 x 48; the last of the ranks has most: all, 3, 2 of them. Of
+ * state it has a gradient of each, and moments of a share as large as without. */
+static void ranks_with_some_experts_have_less(void **state)
+{
+    static const int64_t held[] = {[1] = 5, [2] = 3, [4] = 2};
+    const int64_t expert = 2 * 3 * 24 * 48 * (int64_t)sizeof(float);
+    const struct bytes one = bytes_with(1);
+    (void)state;
+    for (int ep = 2; ep <= 4; ep *= 2) {
+        const struct bytes its = bytes_with(ep);
+        const int64_t all = 5 * expert, left = held[ep] * expert;
+        assert_int_equal(one.weight - its.weight, all - left);
+        assert_int_equal(one.state - its.state, all - left + 2 * all / 4 - 2 * left * ep / 4);
+        assert_true(its.saved > one.saved); /* all rows of the other ranks may come */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_gpu_has_run_is_planned_for_cpu_ranks_only),
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
+        cmocka_unit_test(ranks_with_some_experts_have_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

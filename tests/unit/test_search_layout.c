@@ -84,7 +84,7 @@ static void impossible_layouts_are_refused_in_words(void **state)
     struct cs_layout layout = uneven();
     (void)state;
     layout.branch[1].ep = 4;
-    refused(&f, &layout, "experts are not spread over ranks yet");
+    refused(&f, &layout, "has no layers with experts; leave ep away");
     layout = uneven();
     layout.branch[1].vpp = 64;
     refused(&f, &layout, "2 stages of 64 chunks are more than its");

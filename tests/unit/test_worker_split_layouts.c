@@ -16,7 +16,7 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
 {
     struct cs_test_spec alone = options;
     struct layout_outcome one, many;
-    alone.llm_tp = alone.vision_tp = 1;
+    alone.llm_tp = alone.vision_tp = alone.llm_ep = 1;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
     alone.vision_cp = alone.context_rows = 0;
     alone.modality = NULL;
@@ -199,6 +199,47 @@ static void contexts_agree_for_experts(void **state)
                                                   .llm_pp = rows[i].llm,
                                                   .n_encoders = rows[i].encoders},
                             rows[i].dp * ((rows[i].encoders > 0) + rows[i].llm * rows[i].cp));
+}
+
+/* Rows go to the ranks of their experts and back: among replicas, among the parts of a context, among
+ * both; with fewer experts on some ranks than on others, frozen ones, empty slots (each step has one),
+ * tensors of one expert or of all. */
+static void experts_on_several_ranks_agree_with_one_rank(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.has_experts = true, .dp = 2, .llm_ep = 2}, 4},
+        {{.has_experts = true, .dp = 4, .llm_ep = 4, .n_encoders = -1}, 4},
+        {{.has_experts = true, .dp = 4, .llm_ep = 2, .n_encoders = -1, .recompute = "full"}, 4},
+        {{.has_experts = true, .llm_cp = 2, .llm_ep = 2, .llm_pp = 2, .schedule = "zb-h1"}, 5},
+        {{.has_experts = true, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1, .schedule = "zb-h1", .recompute = "selective"}, 4},
+        {{.has_experts = true, .dp = 2, .llm_cp = 3, .llm_ep = 2, .n_encoders = -1, .context = "zigzag"}, 6},
+        {{.has_experts = true, .dp = 2, .llm_cp = 3, .llm_ep = 3, .n_encoders = -1, .schedule = "zb-h1", .recompute = "full"}, 6},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .llm_pp = 2, .schedule = "gpipe"}, 6},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .schedule = "interleaved", .is_tied = true}, 4},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .rules = "train:vision.projector"}, 4},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .n_encoders = -1, .rules = "train:llm.layers.2 train:llm.embed*"}, 2},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .n_encoders = -1, .schedule = "zb-h1", .rules = "train:* freeze:llm.layers.0 freeze:llm/*experts*"}, 2},
+        {{.has_experts = true, .dp = 2, .llm_tp = 2, .llm_ep = 2, .n_encoders = -1}, 4},
+        {{.has_experts = true, .llm_cp = 2, .llm_ep = 2, .context_rows = 60, .n_encoders = -1}, 2},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .modality = "encoder-colocated"}, 2},
+        {{.llm_keys = CS_TEST_MIXTRAL, .dp = 2, .llm_ep = 2, .llm_pp = 2}, 6},
+        {{.llm_keys = CS_TEST_MIXTRAL, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1, .recompute = "selective"}, 4},
+        {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_ep = 2, .schedule = "zb-h1"}, 4},
+        {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 80 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
 }
 
 /* The same where exchanges are enqueued between pieces of graphs, keys stay as they arrive, rows are
@@ -532,6 +573,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_masks_and_families),
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
+        cmocka_unit_test(experts_on_several_ranks_agree_with_one_rank),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(contexts_of_devices_exchange_all_else),
         cmocka_unit_test(shared_matrices_agree_with_one_rank),

@@ -175,23 +175,28 @@ static const struct cs_column layout_columns[] = {
 static const struct parallel_layout {
     const char *name, *schedule;
     int stages, replicas, context;
+    int experts; /* 0: of any model; else one that has as many */
 } parallel_layouts[] = {
-    {"pp 2",       NULL,    2, 1, 1},
-    {"pp 2 zb-h1", "zb-h1", 2, 1, 1},
-    {"dp 2",       NULL,    1, 2, 1},
-    {"cp 2",       NULL,    1, 1, 2},
-    {"cp 3",       NULL,    1, 1, 3},
-    {"cp 4",       NULL,    1, 1, 4},
-    {"pp 2, cp 2", NULL,    2, 1, 2},
-    {"dp 2, cp 2", NULL,    1, 2, 2},
+    {"pp 2",             NULL,    2, 1, 1, 0},
+    {"pp 2 zb-h1",       "zb-h1", 2, 1, 1, 0},
+    {"dp 2",             NULL,    1, 2, 1, 0},
+    {"cp 2",             NULL,    1, 1, 2, 0},
+    {"cp 3",             NULL,    1, 1, 3, 0},
+    {"cp 4",             NULL,    1, 1, 4, 0},
+    {"pp 2, cp 2",       NULL,    2, 1, 2, 0},
+    {"dp 2, cp 2",       NULL,    1, 2, 2, 0},
+    {"dp 2, ep 2",       NULL,    1, 2, 1, 2},
+    {"pp 2, dp 2, ep 2", "zb-h1", 2, 2, 1, 2},
+    {"cp 2, ep 2",       NULL,    1, 1, 2, 2},
+    {"dp 2, cp 2, ep 4", NULL,    1, 2, 2, 4},
 };
 
 static enum cs_status try_layout(const struct parallel_values *v, const char *dir,
                                  const struct parallel_layout *l, json_t **out, struct cs_err *err)
 {
-    json_t *layout =
-        json_pack("{s:i, s:i, s:i, s:i, s:s*}", "stages", l->stages, "encoder_stages", 1,
-                  "replicas", l->replicas, "context", l->context, "schedule", l->schedule);
+    json_t *layout = json_pack("{s:i, s:i, s:i, s:i, s:i, s:s*}", "stages", l->stages,
+                               "encoder_stages", 1, "replicas", l->replicas, "context", l->context,
+                               "experts", l->experts > 1 ? l->experts : 1, "schedule", l->schedule);
     json_t *request = json_pack("{s:s, s:s, s:s*, s:o}", "dir", dir, "device", v->device,
                                 "precision", v->precision, "layout", layout);
     if (request == NULL)
@@ -303,6 +308,8 @@ static enum cs_status test_parallel(struct cs_cmd *cmd, struct cs_err *err)
     enum cs_status status = CS_OK;
     for (size_t i = 0; status == CS_OK && i < CS_ARRAY_LEN(parallel_layouts); i++) {
         json_t *outcome = NULL;
+        if (parallel_layouts[i].experts > cs_msg_int(json_array_get(list, 0), "experts", 0))
+            continue;
         status = try_layout(cmd->values, dir, &parallel_layouts[i], &outcome, err);
         if (status == CS_OK)
             json_array_append_new(list, outcome);
@@ -317,8 +324,8 @@ const struct cs_command cs_command_selftest_parallel = {
     .name = "selftest parallel",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] DIR",
-    .help = "run and train the model of a golden directory over pipelines, replicas and contexts, "
-            "compare with one rank",
+    .help = "run and train the model of a golden directory over pipelines, replicas, contexts and "
+            "ranks of experts, compare with one rank",
     .run = test_parallel,
     .min_args = 1,
     .max_args = 1,

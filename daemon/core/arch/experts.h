@@ -11,7 +11,35 @@ struct cs_experts {
     int32_t width;  /* inner width of one expert */
     bool is_normed; /* the weights of a row's experts are divided by their sum */
     float balance;  /* share of the balancing loss in the loss that is trained; 0: none */
+    /* not of the model, but of a rank's view of it: so many ranks share the experts, this one has the
+     * at-th part of them; 0 or 1: it has all */
+    int32_t ranks, at;
 };
+
+static inline int32_t cs_experts_ranks(const struct cs_experts *e)
+{
+    return e->ranks > 1 ? e->ranks : 1;
+}
+
+/* the first expert of a rank's part; of a rank behind the last: how many there are */
+static inline int32_t cs_experts_begin(const struct cs_experts *e, int32_t rank)
+{
+    return (int32_t)((int64_t)e->n * rank / cs_experts_ranks(e));
+}
+
+/* experts of a rank */
+static inline int32_t cs_experts_held(const struct cs_experts *e, int32_t rank)
+{
+    return cs_experts_begin(e, rank + 1) - cs_experts_begin(e, rank);
+}
+
+/* The most pairs of a row and an expert that can come to this rank for each of its own rows, where
+ * all ranks have as many: a row has no expert twice. */
+static inline int32_t cs_experts_pairs(const struct cs_experts *e)
+{
+    const int32_t held = cs_experts_held(e, e->ranks > 1 ? e->at : 0);
+    return cs_experts_ranks(e) * (e->top_k < held ? e->top_k : held);
+}
 
 enum { CS_EXPERTS_MAX = 512 };
 

@@ -234,11 +234,11 @@ int64_t cs_keep_columns(const struct cs_arch *a, const struct cs_layer *layer,
     case CS_COLUMNS_FIRST:
         return a->experts.n + 1;
     case CS_COLUMNS_PAIRS_WIDTH:
-        return (int64_t)a->experts.top_k * a->width;
+        return (int64_t)cs_experts_pairs(&a->experts) * a->width;
     case CS_COLUMNS_PAIRS_FFN:
-        return (int64_t)a->experts.top_k * a->experts.width;
+        return (int64_t)cs_experts_pairs(&a->experts) * a->experts.width;
     case CS_COLUMNS_PAIRS_UP:
-        return 2 * (int64_t)a->experts.top_k * a->experts.width;
+        return 2 * (int64_t)cs_experts_pairs(&a->experts) * a->experts.width;
     case CS_COLUMNS_FFN:
         return a->ffn_width;
     case CS_COLUMNS_UP:

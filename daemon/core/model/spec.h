@@ -101,7 +101,7 @@ struct cs_spec_group {
 
 struct cs_spec_parallel {
     const char *branch;
-    int32_t pp, tp, cp;
+    int32_t pp, tp, cp, ep;
     int64_t encoder_rows;  /* rows budget of a slot, 0: derived */
     const char *recompute; /* "none" | "selective" | "full" */
 };

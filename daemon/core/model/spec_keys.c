@@ -134,6 +134,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
     LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads, by columns of the MLP and by words of the vocabulary"),
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
+    LAYOUT(INT32, "plan.parallel.*", "ep", 1, 64, "1", PAR(ep), "expert parallelism: of dp x cp ranks with the same rest of a stage so many neighbours have each a part of the experts of every layer; rows go to the experts that they choose and back; a divisor of dp x cp"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),

@@ -133,6 +133,42 @@ enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t
     return CS_OK;
 }
 
+/* a tensor of experts of the branch; NULL: it has none. Adapters are beside other matrices only. */
+static const struct cs_param *find_experts(const struct cs_graph *graph, int32_t branch)
+{
+    for (int32_t i = 0; i < graph->n_params; i++)
+        if (graph->modules[graph->params[i].module].branch == branch &&
+            cs_param_is_of_expert(&graph->params[i]))
+            return &graph->params[i];
+    return NULL;
+}
+
+enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep, int32_t tp,
+                           struct cs_err *err)
+{
+    const char *name = graph->branches[branch].name;
+    const struct cs_param *first = find_experts(graph, branch);
+    if (ep <= 1)
+        return CS_OK;
+    if (first == NULL)
+        return cs_fail(err, CS_PLAN,
+                       "plan.parallel.%s.ep = %d: %s has no layers with experts; leave ep away",
+                       name, ep, name);
+    const int32_t n = graph->modules[first->module].arch.experts.n;
+    if (ep > n)
+        return cs_fail(err, CS_PLAN,
+                       "plan.parallel.%s.ep = %d: its layers have %d experts each, which are fewer "
+                       "than ranks; choose ep <= %d",
+                       name, ep, n, n);
+    if (tp > 1 && first->n_dims == 3)
+        return cs_fail(err, CS_PLAN,
+                       "plan.parallel.%s.ep = %d with tp = %d: %s holds all experts of a layer in "
+                       "one tensor, of which ranks can share the experts, or the columns, not both "
+                       "yet; set tp = 1, or ep = 1",
+                       name, ep, tp, first->name);
+    return CS_OK;
+}
+
 /* ---- the graph of a rank ---- */
 
 static int32_t share(int32_t n, struct cs_tp tp)
@@ -199,9 +235,16 @@ void cs_tp_view_make(const struct cs_graph *whole, const struct cs_tp *tp, struc
     graph->modules = copy(arena, whole->modules, sizeof *whole->modules, whole->n_modules);
     graph->layers = copy(arena, whole->layers, sizeof *whole->layers, whole->n_layers);
     graph->params = copy(arena, whole->params, sizeof *whole->params, whole->n_params);
-    for (int32_t m = 0; m < graph->n_modules; m++)
-        if (tp[graph->modules[m].branch].ranks > 1)
-            cut_arch(&graph->modules[m].arch, tp[graph->modules[m].branch]);
+    for (int32_t m = 0; m < graph->n_modules; m++) {
+        struct cs_arch *arch = &graph->modules[m].arch;
+        const struct cs_tp *own = &tp[graph->modules[m].branch];
+        if (own->ranks > 1)
+            cut_arch(arch, *own);
+        if (own->ep > 1 && arch->experts.n > 0) {
+            arch->experts.ranks = own->ep;
+            arch->experts.at = own->ep_at;
+        }
+    }
     for (int32_t i = 0; i < whole->n_params; i++) {
         const int32_t branch = whole->modules[whole->params[i].module].branch;
         cs_tp_part_of(whole, &whole->params[i], tp[branch], &part[i]);

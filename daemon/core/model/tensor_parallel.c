@@ -184,6 +184,28 @@ static void cut_adapter(const struct cs_graph *whole, const struct cs_param *par
     out->dim = is_read ? 1 : 0;
 }
 
+bool cs_param_is_of_expert(const struct cs_param *param)
+{
+    const struct rule *rule = &rules[param->role];
+    return rule->unit[0] == EXPERT;
+}
+
+/* Whole experts, or nothing: a tensor of one, or of all of them (three dimensions). false: the rank has
+ * this expert. */
+static bool cut_experts(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
+                        struct cs_tp_part *out)
+{
+    struct cs_experts e = whole->modules[param->module].arch.experts;
+    e.ranks = tp.ep;
+    const int64_t begin = cs_experts_begin(&e, tp.ep_at), end = cs_experts_begin(&e, tp.ep_at + 1);
+    const bool is_all = param->n_dims == 3;
+    if (!is_all && begin <= param->part && param->part < end)
+        return false;
+    *out = (struct cs_tp_part){.dim = 0, .holders = 1};
+    add_piece(out, is_all ? begin : 0, is_all ? end : 0);
+    return true;
+}
+
 void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
                    struct cs_tp_part *out)
 {
@@ -194,6 +216,8 @@ void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, s
             : NULL;
     *out = (struct cs_tp_part){
         .dim = -1, .holders = tp.ranks > 1 ? tp.ranks : 1, .holder = tp.ranks > 1 ? tp.at : 0};
+    if (tp.ep > 1 && cs_param_is_of_expert(param) && cut_experts(whole, param, tp, out))
+        return;
     if (tp.ranks <= 1)
         return;
     out->is_summed = rule->is_summed;

@@ -1,4 +1,5 @@
-/* Tensor parallelism: what each of the ranks that share a stage has of its parameters.
+/* Tensor and expert parallelism: what each of the ranks that share a stage, or its experts, has of its
+ * parameters.
  *
  * A block's first products are cut by columns of what they make (heads, inner columns of the MLP),
  * its second ones by what they read, so that a half needs one sum over the ranks forward and one
@@ -6,6 +7,9 @@
  * its own and has their logits. Which dimension of a parameter is cut, and into what,
  * says a table of roles; tensors that a family fuses are cut section by section. With more ranks
  * than heads of keys and values several ranks have the same one.
+ *
+ * Experts go to ranks whole, neighbours together: a rank has nothing at all of the tensor of an expert
+ * that is elsewhere, and some indices of the first dimension of one that holds all experts.
  *
  * A rank then is like a rank with a smaller model: its graph is the whole one with fewer heads and
  * narrower layers (cs_tp_view), and its arrays hold the pieces of a parameter one behind the other.
@@ -15,9 +19,11 @@
 
 #include "core/model/slice.h"
 
-/* One of the ranks that share a stage. ranks 0 or 1: it has all of it. */
+/* One of the ranks that share a stage, and of those that share its experts. ranks, ep 0 or 1: it has
+ * all of it. */
 struct cs_tp {
     int32_t ranks, at;
+    int32_t ep, ep_at;
 };
 
 enum { CS_TP_MOST = 64 };
@@ -34,7 +40,7 @@ enum { CS_TP_PIECES = 3 }; /* of one parameter: fused queries, keys and values *
 
 /* What a rank has of a parameter. */
 struct cs_tp_part {
-    int32_t dim; /* that is cut, -1: none */
+    int32_t dim; /* that is cut, -1: none; with an empty range the rank has nothing of it */
     int32_t n; /* pieces: ranges of that dimension, as they follow each other in the rank's array */
     int64_t begin[CS_TP_PIECES], end[CS_TP_PIECES];
     int32_t holders; /* ranks that have the same: this one is the holder-th of that many */
@@ -46,6 +52,11 @@ struct cs_tp_part {
  * share, and numbers that they can. */
 enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t ranks,
                            struct cs_err *err) CS_NODISCARD;
+/* So many ranks can share the experts of a branch, of which tp share each. CS_PLAN says why not. */
+enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep, int32_t tp,
+                           struct cs_err *err) CS_NODISCARD;
+/* of an expert: different ranks with the same rest of a stage may have it */
+bool cs_param_is_of_expert(const struct cs_param *param);
 /* param: of the whole graph; ranks as checked */
 void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
                    struct cs_tp_part *out);

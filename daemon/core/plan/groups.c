@@ -54,8 +54,8 @@ static void add_world(struct table *t)
 /* The place that comes after `at` in a shape; false: it was the last. */
 static bool next_place(const struct cs_rank_shape *s, struct cs_rank_at *at)
 {
-    int32_t *const digit[] = {&at->tp, &at->cp, &at->ep, &at->dp};
-    const int32_t size[] = {s->tp, s->cp, s->ep, s->dp};
+    int32_t *const digit[] = {&at->tp, &at->cp, &at->dp};
+    const int32_t size[] = {s->tp, s->cp, s->dp};
     for (size_t i = 0; i < CS_ARRAY_LEN(size); i++) {
         if (++*digit[i] < size[i])
             return true;
@@ -67,7 +67,7 @@ static bool next_place(const struct cs_rank_shape *s, struct cs_rank_at *at)
 /* the dimension of a place that a kind of group runs along */
 static int32_t *along(enum cs_group_kind kind, struct cs_rank_at *at)
 {
-    return kind == CS_GROUP_TP ? &at->tp : kind == CS_GROUP_CP ? &at->cp : &at->ep;
+    return kind == CS_GROUP_TP ? &at->tp : &at->cp;
 }
 
 /* The same weights: all replicas of a place, and all parts of the context. */
@@ -88,10 +88,38 @@ static void add_holders(struct table *t, int32_t stage)
     } while (next_place(&s, &at));
 }
 
+/* of one place of a stage's matrices: n ranks among those with the same weights, `step` apart from the
+ * first on */
+static void add_some_holders(struct table *t, int32_t stage, enum cs_group_kind kind, int32_t tp,
+                             int32_t first, int32_t step, int32_t n)
+{
+    const int32_t cp = cs_plan_shape(t->plan, stage).cp;
+    int32_t *rank = CS_NEW_ARRAY(t->arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t holder = first + i * step;
+        rank[i] = cs_plan_rank(t->plan, stage,
+                               (struct cs_rank_at){.dp = holder / cp, .cp = holder % cp, .tp = tp});
+    }
+    add(t, kind, -1, rank, n, 2);
+}
+
+/* Neighbours share the experts; those that stand alike among theirs have the same ones. */
+static void add_experts(struct table *t, int32_t stage)
+{
+    const struct cs_rank_shape s = cs_plan_shape(t->plan, stage);
+    const int32_t copies = s.dp * s.cp / s.ep;
+    for (int32_t tp = 0; s.ep > 1 && tp < s.tp; tp++) {
+        for (int32_t i = 0; i < copies; i++)
+            add_some_holders(t, stage, CS_GROUP_EP, tp, i * s.ep, 1, s.ep);
+        for (int32_t e = 0; e < s.ep; e++)
+            add_some_holders(t, stage, CS_GROUP_EDP, tp, e, s.ep, copies);
+    }
+}
+
 static void add_dimension(struct table *t, int32_t stage, enum cs_group_kind kind)
 {
     const struct cs_rank_shape s = cs_plan_shape(t->plan, stage);
-    const int32_t n = kind == CS_GROUP_TP ? s.tp : kind == CS_GROUP_CP ? s.cp : s.ep;
+    const int32_t n = kind == CS_GROUP_TP ? s.tp : s.cp;
     struct cs_rank_at at = {0};
     do {
         struct cs_rank_at one = at;
@@ -111,7 +139,7 @@ static struct cs_rank_at opposite(const struct cs_plan *plan, int32_t stage,
                                   const struct cs_rank_at *at)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    return (struct cs_rank_at){at->dp % s.dp, at->ep % s.ep, at->cp % s.cp, at->tp % s.tp};
+    return (struct cs_rank_at){.dp = at->dp % s.dp, .cp = at->cp % s.cp, .tp = at->tp % s.tp};
 }
 
 static void add_tied(struct table *t)
@@ -203,7 +231,7 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
         add_holders(&t, s);
         add_dimension(&t, s, CS_GROUP_TP);
         add_dimension(&t, s, CS_GROUP_CP);
-        add_dimension(&t, s, CS_GROUP_EP);
+        add_experts(&t, s);
         add_copies(&t, s);
     }
     for (int32_t e = 0; e < plan->n_edges; e++) {

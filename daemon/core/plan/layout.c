@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/model/tensor_parallel.h"
+
 static const char *const recompute_names[CS_RECOMPUTES] = {"none", "selective", "full"};
 
 const char *cs_recompute_name(enum cs_recompute recompute)
@@ -102,11 +104,9 @@ static enum cs_status check_place(const struct cs_layout *layout, int32_t b, str
     const struct cs_branch_layout *at = &layout->branch[b];
     const struct cs_branch_layout *llm = &layout->branch[layout->llm];
     int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b), its = layout->dp;
-    if (at->ep > 1)
-        return cs_fail(err, CS_PLAN,
-                       "layout of %s: ep = %d, but experts are not spread over ranks yet; leave ep "
-                       "out or choose 1",
-                       at->name, at->ep);
+    if (at->ep > 1 && own * at->cp % at->ep != 0)
+        return cs_fail(err, CS_PLAN, "layout of %s: ep = %d does not divide dp * cp = %d * %d",
+                       at->name, at->ep, own, at->cp);
     if (own < 1 || (own % its != 0 && its % own != 0))
         return cs_fail(err, CS_PLAN,
                        "layout of %s: dp = %d against %d of the LLM: one must divide the other",
@@ -145,6 +145,7 @@ static enum cs_status check_branch(const struct cs_layout *layout, const struct 
                        "layout of %s: %d stages of %d chunks are more than its %d layers; lower pp "
                        "or vpp",
                        at->name, at->pp, at->vpp, graph->branches[b].n_layers);
+    CS_TRY(cs_ep_check(graph, b, at->ep, at->tp, err));
     CS_TRY(check_place(layout, b, err));
     enum cs_status status = cs_layout_check_tp(graph, b, at->tp, err);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "layout of %s", at->name);

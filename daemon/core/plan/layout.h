@@ -28,7 +28,7 @@ struct cs_branch_layout {
     enum cs_placement place;
     int32_t dp;    /* replicas of this branch, 0: as many as the layout says */
     int32_t vpp;   /* chunks of every stage (interleaved), 0: 1 */
-    int32_t ep;    /* ranks that share the experts of a layer, 0: 1; no more yet */
+    int32_t ep;    /* of dp * cp ranks, those that share the experts of a layer, 0: 1 */
     int32_t shard; /* 1 + zero level of this branch, 0: the layout's */
 };
 
@@ -44,7 +44,7 @@ int32_t cs_layout_ranks(const struct cs_layout *layout); /* sum of dp * pp * tp 
 int32_t cs_layout_dp(const struct cs_layout *layout, int32_t branch);
 int32_t cs_layout_zero(const struct cs_layout *layout, int32_t branch);
 /* CS_PLAN with figures and a hint: heads, kv heads and widths that tp does not divide, more stages
- * than layers, experts on several ranks, a dp that neither divides that of the LLM nor is divided
+ * than layers, an ep that does not divide dp * cp or a branch without experts, a dp that neither divides that of the LLM nor is divided
  * by it, a placement that the LLM's ranks cannot hold, a tp * cp group over nodes, more ranks than
  * devices. */
 enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_graph *graph,

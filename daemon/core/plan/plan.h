@@ -12,14 +12,17 @@
 struct cs_stage_bucket; /* core/plan/cost/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
-/* How many ranks a stage is spread over, dimension by dimension: tensors, context, experts,
- * replicas. 0 counts as 1, dp 0 as the plan's. Parts of a context split rows in the LLM, and share
- * items in encoders. What runs today has ep 1 and the plan's dp (cs_plan_check_runs). */
+/* How many ranks a stage is spread over, dimension by dimension: tensors, context, replicas. 0
+ * counts as 1, dp 0 as the plan's. Parts of a context split rows in the LLM, and share items in
+ * encoders. Experts have no ranks of their own: ep neighbours of the dp * cp ranks that have all
+ * else alike share those of every layer; it divides dp * cp. What runs today has the plan's dp
+ * (cs_plan_check_runs). */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };
 
-/* Where a rank stands in the shape of a stage, each from 0. */
+/* Where a rank stands in the shape of a stage, each from 0. ep follows from dp and cp: nobody has to
+ * give it. */
 struct cs_rank_at {
     int32_t dp, ep, cp, tp;
 };
@@ -77,6 +80,7 @@ struct cs_plan {
     /* (n_ranks + 1) the ranks of a replica before those of each rank of programs; NULL: one each.
      * Follows from the stages' shapes, no part of the encoding. */
     const int32_t *first;
+    bool spreads_experts; /* a stage has ep above 1; follows as they do */
     int32_t dp; /* replicas; below 2: one. Replica k runs slot i of a step where i % dp == k */
     const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
     /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
@@ -102,12 +106,13 @@ struct cs_plan {
 int32_t cs_plan_replicas(const struct cs_plan *plan); /* 1 .. */
 int32_t cs_plan_world(const struct cs_plan *plan);    /* ranks in all */
 
-/* Ranks that share a stage (tensors, context, experts) run one program: what stages, edges and
+/* Ranks that share a stage (tensors, context) run one program: what stages, edges and
  * programs call a rank is all of them. So a rank of all is a replica, a rank of its program, and a
  * place among those that run it; they are numbered in this order. Nobody else does this
  * arithmetic. */
-void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena);    /* makes plan->first */
-int32_t cs_plan_replica_ranks(const struct cs_plan *plan);                  /* of one replica */
+void cs_plan_number_ranks(struct cs_plan *plan,
+                          struct cs_arena *arena);         /* what follows from shapes */
+int32_t cs_plan_replica_ranks(const struct cs_plan *plan); /* of one replica */
 int32_t cs_plan_width(const struct cs_plan *plan, int32_t rank_in_replica); /* that run it */
 /* the first of them in a replica */
 int32_t cs_plan_rank_of(const struct cs_plan *plan, int32_t replica, int32_t rank_in_replica);
@@ -122,8 +127,11 @@ int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_r
  * it. */
 struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica);
 struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank);
-/* How many ranks have the same weights: those of all replicas, and of the parts of a context. */
+/* How many ranks have the same weights: those of all replicas, and of the parts of a context. Which of
+ * them a rank of all is; and how many have the same experts. */
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);
+int32_t cs_plan_holder(const struct cs_plan *plan, int32_t rank);
+int32_t cs_plan_expert_holders(const struct cs_plan *plan, int32_t rank_in_replica);
 /* Rows of the edge's branch go between stages whose matrices different numbers of ranks share: whoever
  * proves what follows on a rank from messages of its program cannot do so. */
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge);
@@ -132,10 +140,10 @@ int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_
 
 /* The shape of a stage with nothing left to defaults: every dimension is 1 or more. */
 struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage);
-/* ranks of a stage in one replica: tp * cp * ep */
+/* ranks of a stage in one replica: tp * cp */
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
-/* The rank of all at a place of a stage: those that run its program follow each other by ep, then cp,
- * then tp (fastest). */
+/* The rank of all at a place of a stage: those that run its program follow each other by cp, then tp
+ * (fastest). */
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);
 /* The inverse; false: the rank is none of the stage's. */
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,

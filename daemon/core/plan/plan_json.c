@@ -162,6 +162,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
             json_object_set_new(one, "tp", json_integer(cs_plan_shape(plan, s).tp));
         if (cs_plan_shape(plan, s).cp > 1)
             json_object_set_new(one, "cp", json_integer(cs_plan_shape(plan, s).cp));
+        if (cs_plan_shape(plan, s).ep > 1)
+            json_object_set_new(one, "ep", json_integer(cs_plan_shape(plan, s).ep));
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
                             json_string(graph->branches[plan->stages[s].branch].name));
@@ -248,7 +250,7 @@ static enum cs_status read_count(const struct reader *r, const char *key, int32_
     return CS_OK;
 }
 
-/* "tp", "cp": ranks that share a stage; a stage of one has no such key */
+/* "tp", "cp", "ep": ranks that share a stage, or its experts; a stage of one has no such key */
 static enum cs_status read_shared(const json_t *stage, const char *where, const char *key,
                                   int32_t *out, struct cs_err *err)
 {
@@ -291,6 +293,7 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(r->plan)};
     CS_TRY(read_shared(json, where, "tp", &stage->shape.tp, err));
     CS_TRY(read_shared(json, where, "cp", &stage->shape.cp, err));
+    CS_TRY(read_shared(json, where, "ep", &stage->shape.ep, err));
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);

@@ -247,16 +247,36 @@ static enum cs_status check_tensors(const struct cs_plan *plan, int32_t s, struc
     return CS_OK;
 }
 
+/* Experts are on ranks that have all else of a stage alike; ranks that meet in its layers run the same
+ * program. */
+static enum cs_status check_experts(const struct cs_plan *plan, int32_t s, struct cs_err *err)
+{
+    const struct cs_rank_shape shape = cs_plan_shape(plan, s);
+    if (shape.dp * shape.cp % shape.ep != 0)
+        return cs_fail(err, CS_UNSUPPORTED,
+                       "%s has the shape tp %d, cp %d, ep %d, dp %d: ep must divide dp * cp",
+                       plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp);
+    for (int32_t i = 0; i < s; i++)
+        if (plan->stages[i].branch == plan->stages[s].branch &&
+            cs_plan_shape(plan, i).ep != shape.ep)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has ep %d, %s has ep %d: all stages of a branch must have one ep",
+                           plan->stages[s].name, shape.ep, plan->stages[i].name,
+                           cs_plan_shape(plan, i).ep);
+    return CS_OK;
+}
+
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_rank_shape shape = cs_plan_shape(plan, s);
         CS_TRY(check_context(plan, s, err));
         CS_TRY(check_tensors(plan, s, err));
-        if (shape.ep > 1 || shape.dp != cs_plan_replicas(plan))
+        CS_TRY(check_experts(plan, s, err));
+        if (shape.dp != cs_plan_replicas(plan))
             return cs_fail(err, CS_UNSUPPORTED,
-                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages whose "
-                           "ep is 1 in each of %d replicas",
+                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages that "
+                           "are in each of %d replicas",
                            plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp,
                            cs_plan_replicas(plan));
         if (plan->stages[s].copies > 1)

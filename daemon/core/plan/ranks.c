@@ -26,8 +26,11 @@ void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena)
 {
     bool is_wide = false;
     plan->first = NULL;
-    for (int32_t s = 0; s < plan->n_stages; s++)
+    plan->spreads_experts = false;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
         is_wide = is_wide || cs_plan_stage_ranks(plan, s) > 1;
+        plan->spreads_experts = plan->spreads_experts || cs_plan_shape(plan, s).ep > 1;
+    }
     if (!is_wide)
         return;
     int32_t *first = CS_NEW_ARRAY(arena, int32_t, plan->n_ranks + 1);
@@ -81,31 +84,52 @@ int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_r
 {
     const struct cs_rank_shape there = cs_plan_rank_shape(plan, rank_in_replica);
     const struct cs_rank_at at = cs_plan_at(plan, rank);
-    return cs_plan_rank_of(plan, at.dp, rank_in_replica) +
-           (at.ep % there.ep * there.cp + at.cp % there.cp) * there.tp + at.tp % there.tp;
+    return cs_plan_rank_of(plan, at.dp, rank_in_replica) + at.cp % there.cp * there.tp +
+           at.tp % there.tp;
 }
 
 struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica)
 {
-    for (int32_t s = 0; plan->first != NULL && s < plan->n_stages; s++)
-        if (plan->stages[s].rank == rank_in_replica)
-            return cs_plan_shape(plan, s);
-    return (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(plan)};
+    struct cs_rank_shape shape = {1, 1, 1, cs_plan_replicas(plan)};
+    const bool is_plain = plan->first == NULL && !plan->spreads_experts;
+    for (int32_t s = 0; !is_plain && s < plan->n_stages; s++) {
+        if (plan->stages[s].rank != rank_in_replica)
+            continue;
+        const int32_t ep = shape.ep; /* encoders on ranks of the LLM have no experts */
+        shape = cs_plan_shape(plan, s);
+        shape.ep = ep > shape.ep ? ep : shape.ep;
+    }
+    return shape;
+}
+
+/* of a rank of a replica, by its place among those that run its program */
+static struct cs_rank_at stands(const struct cs_rank_shape *s, int32_t replica, int32_t place)
+{
+    const int32_t cp = place / s->tp;
+    return (struct cs_rank_at){
+        .dp = replica, .ep = (replica * s->cp + cp) % s->ep, .cp = cp, .tp = place % s->tp};
 }
 
 struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank)
 {
     const struct cs_rank_shape s = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank));
-    const int32_t place = cs_plan_place(plan, rank);
-    return (struct cs_rank_at){.dp = cs_plan_replica(plan, rank),
-                               .ep = place / (s.cp * s.tp),
-                               .cp = place / s.tp % s.cp,
-                               .tp = place % s.tp};
+    return stands(&s, cs_plan_replica(plan, rank), cs_plan_place(plan, rank));
 }
 
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica)
 {
     return cs_plan_replicas(plan) * cs_plan_rank_shape(plan, rank_in_replica).cp;
+}
+
+int32_t cs_plan_holder(const struct cs_plan *plan, int32_t rank)
+{
+    const struct cs_rank_at at = cs_plan_at(plan, rank);
+    return at.dp * cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank)).cp + at.cp;
+}
+
+int32_t cs_plan_expert_holders(const struct cs_plan *plan, int32_t rank_in_replica)
+{
+    return cs_plan_holders(plan, rank_in_replica) / cs_plan_rank_shape(plan, rank_in_replica).ep;
 }
 
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
@@ -142,14 +166,13 @@ struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage)
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    return s.tp * s.cp * s.ep;
+    return s.tp * s.cp;
 }
 
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    const int32_t place = (at.ep * s.cp + at.cp) * s.tp + at.tp;
-    return cs_plan_rank_of(plan, at.dp, plan->stages[stage].rank) + place;
+    return cs_plan_rank_of(plan, at.dp, plan->stages[stage].rank) + at.cp * s.tp + at.tp;
 }
 
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,
@@ -160,9 +183,6 @@ bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,
     if (cs_plan_rank_in_replica(plan, rank) != plan->stages[stage].rank ||
         cs_plan_replica(plan, rank) >= s.dp)
         return false;
-    *out = (struct cs_rank_at){.dp = cs_plan_replica(plan, rank),
-                               .ep = place / (s.cp * s.tp),
-                               .cp = place / s.tp % s.cp,
-                               .tp = place % s.tp};
+    *out = stands(&s, cs_plan_replica(plan, rank), place);
     return true;
 }

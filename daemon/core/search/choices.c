@@ -62,6 +62,9 @@ static bool is_allowed(const struct maker *m, const struct cs_search_option *o)
         return false;
     if (options->fix[b].cp > 0 ? options->fix[b].cp != o->cp : !m->rules->has_cp && o->cp > 1)
         return false;
+    const int32_t ep = o->ep > 1 ? o->ep : 1;
+    if (options->fix[b].ep > 0 ? options->fix[b].ep != ep : !m->rules->has_cp && ep > 1)
+        return false;
     if (!options->may_leave_node && o->tp * o->cp > m->problem->ranks_per_node)
         return false;
     return (options->recomputes >> o->recompute & 1) != 0;
@@ -217,10 +220,11 @@ static enum cs_status refuse(const struct maker *m, struct cs_err *err)
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
     int32_t b = m->branch;
     return cs_fail(err, CS_PLAN,
-                   "no layout of %s is possible: tp %d, cp %d, pp %d as asked (0: free) on %d "
-                   "ranks, with %d layers; ask for others",
+                   "no layout of %s is possible: tp %d, cp %d, pp %d, ep %d as asked (0: free) on "
+                   "%d ranks, with %d layers; ask for others",
                    branch->name, m->options->fix[b].tp, m->options->fix[b].cp,
-                   m->options->fix[b].pp, m->problem->n_ranks, branch->n_layers);
+                   m->options->fix[b].pp, m->options->fix[b].ep, m->problem->n_ranks,
+                   branch->n_layers);
 }
 
 enum cs_status cs_choices_make(const struct cs_search_problem *problem,

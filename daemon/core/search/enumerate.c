@@ -244,6 +244,8 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
     if (c->place == CS_PLACE_OWN) {
         p->dp = c->ratio >= 0 ? w->dp << c->ratio : w->dp >> -c->ratio;
         bool divides = c->ratio >= 0 || p->dp << -c->ratio == w->dp;
+        const struct cs_search_option *o = &w->problem->branch[b].option[c->option];
+        divides = divides && (o->ep < 2 || p->dp * o->cp % o->ep == 0);
         return divides && p->dp >= 1 && (fixed <= 0 || fixed == p->dp);
     }
     const struct cs_choice *its = w->pick[llm].c;

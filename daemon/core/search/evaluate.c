@@ -24,16 +24,17 @@ static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
     layout->zero = c->zero[t->llm];
     layout->may_leave_node = t->options->may_leave_node;
     for (int32_t b = 0; b <= t->llm; b++)
-        layout->branch[b] = (struct cs_branch_layout){.name = t->problem->branch[b].name,
-                                                      .tp = t->option[b]->tp,
-                                                      .cp = t->option[b]->cp,
-                                                      .pp = c->pp[b],
-                                                      .recompute = t->option[b]->recompute,
-                                                      .place = (enum cs_placement)c->place[b],
-                                                      .dp = c->own_dp[b],
-                                                      .vpp = b == t->llm ? t->chunks : 1,
-                                                      .ep = 1,
-                                                      .shard = 1 + c->zero[b]};
+        layout->branch[b] =
+            (struct cs_branch_layout){.name = t->problem->branch[b].name,
+                                      .tp = t->option[b]->tp,
+                                      .cp = t->option[b]->cp,
+                                      .pp = c->pp[b],
+                                      .recompute = t->option[b]->recompute,
+                                      .place = (enum cs_placement)c->place[b],
+                                      .dp = c->own_dp[b],
+                                      .vpp = b == t->llm ? t->chunks : 1,
+                                      .ep = t->option[b]->ep > 1 ? t->option[b]->ep : 1,
+                                      .shard = 1 + c->zero[b]};
 }
 
 static enum cs_status check_nodes(const struct cs_trial *t, const struct cs_layout *layout,

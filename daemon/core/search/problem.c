@@ -1,27 +1,31 @@
 /* From graph, cluster and profile to the numbers of a search. */
 #include "core/search/problem.h"
+#include "core/model/tensor_parallel.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/experts.h"
 #include "core/plan/make/planner.h"
 
 #include <string.h>
 
-enum { MAX_OPTIONS = 256, MAX_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
+enum { MAX_OPTIONS = 1024, MAX_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
 
 struct builder {
-    const struct cs_graph *graph;
+    const struct cs_graph *graph; /* as a rank has it that shares experts with others */
+    const struct cs_graph *whole;
     const struct cs_device_class *device;
     const struct cs_profile *profile;
     struct cs_slot_budget budget;
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     struct cs_context_work context[MAX_CONTEXTS]; /* of 2^i ranks */
+    const struct cs_graph *spread[MAX_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;
 };
 
 struct at { /* one layer under one layout */
-    int32_t tp, cp;
+    int32_t tp, cp, ep;
     enum cs_recompute recompute;
     struct cs_layer_work work;
     int64_t rows;                          /* of one rank */
@@ -84,26 +88,31 @@ static void count_shared(const struct builder *b, int32_t tp, struct cs_search_l
     out->optim_bytes = out->n_trained * (state.all - state.grad);
 }
 
+/* Where ranks share experts as many more have the same of what is left of each: what they divide among
+ * themselves, state of the optimizer and its work, is as much as of all experts among all ranks. */
 static void count_bytes(const struct builder *b, const struct cs_layer *layer, int32_t tp,
                         struct cs_search_layer *out)
 {
-    int64_t held = 0, trained = 0;
+    int64_t held = 0, trained = 0, divided = 0;
     int element = cs_device_element_bytes(b->device);
     for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
         const struct cs_param *p = &b->graph->params[i];
         int64_t n = is_cut(p) ? over(p->count, tp) : p->count;
         held += n;
         trained += p->is_trainable ? n : 0;
+        const int64_t all = b->whole->params[i].count;
+        divided += !p->is_trainable ? 0 : is_cut(p) ? over(all, tp) : all;
     }
     if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
         held += tied_count(b, tp, false);
         trained += tied_count(b, tp, true);
+        divided += tied_count(b, tp, true);
     }
     out->weight_bytes = held * element;
     const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
-    out->n_trained = trained;
+    out->n_trained = divided;
     out->grad_bytes = trained * state.grad;
-    out->optim_bytes = trained * (state.all - state.grad);
+    out->optim_bytes = divided * (state.all - state.grad);
 }
 
 /* numbers that a layer keeps of a row and its level of recompute does not */
@@ -209,6 +218,21 @@ static void time_layer(const struct builder *b, const struct cs_layer *layer, co
     out->bwd_weight_ns = cost.bwd_weight_ns;
 }
 
+/* rows of pairs between the ranks of experts */
+static void time_ways(const struct builder *b, const struct cs_layer *layer, struct at at,
+                      struct cs_search_layer *out)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    if (at.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
+        return;
+    const int64_t pairs = at.rows * arch->experts.top_k;
+    at.cp = at.ep > at.cp ? at.ep : at.cp; /* whom they reach */
+    const struct cs_device_class link = link_of(b, &at);
+    out->fwd_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_FWD, at.ep, &link);
+    if (layer->needs_input_grad || layer->needs_weight_grad)
+        out->bwd_input_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_BWD, at.ep, &link);
+}
+
 static void fill_layer(const struct builder *b, const struct cs_layer *layer, struct at at,
                        struct cs_search_layer *out)
 {
@@ -227,6 +251,7 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
     } else {
         time_layer(b, layer, &at, out);
     }
+    time_ways(b, layer, at, out);
     int64_t redo = redo_ns(b, layer, &at, out->fwd_ns);
     out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
     out->blind_ns = 3 * out->fwd_ns + redo;
@@ -238,6 +263,44 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
 static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int i)
 {
     return branch == b->graph->llm && i > 0 ? &b->context[i] : NULL;
+}
+
+/* The graphs of the rank with most experts of those that share them. */
+static void spread_experts(struct builder *b)
+{
+    const int32_t llm = b->whole->llm;
+    b->spread[0] = b->whole;
+    for (int i = 1; i < MAX_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, 1, NULL) == CS_OK; i++) {
+        struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
+        struct cs_tp_view view;
+        tp[llm] = (struct cs_tp){.ep = 1 << i, .ep_at = (1 << i) - 1};
+        cs_tp_view_make(b->whole, tp, b->arena, &view);
+        b->spread[i] = view.graph;
+    }
+}
+
+/* under every ep that the experts of the branch allow, beside what `at` says */
+static void add_spread(const struct builder *b, int32_t branch, struct at at,
+                       struct cs_search_branch *out, struct cs_search_option *option)
+{
+    const struct cs_branch *from = &b->whole->branches[branch];
+    struct builder own = *b;
+    for (int s = 0; s < MAX_CONTEXTS && b->spread[s] != NULL; s++) {
+        at.ep = 1 << s;
+        if (cs_ep_check(b->whole, branch, at.ep, at.tp, NULL) != CS_OK)
+            break;
+        own.graph = b->spread[s];
+        struct cs_search_layer *layer =
+            CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
+        for (int32_t i = 0; i < from->n_layers; i++)
+            fill_layer(&own, &own.graph->layers[from->first_layer + i], at, &layer[i]);
+        CS_ASSERT(out->n_options < MAX_OPTIONS);
+        struct cs_search_option *o = &option[out->n_options++];
+        *o = (struct cs_search_option){
+            .tp = at.tp, .cp = at.cp, .ep = at.ep, .recompute = at.recompute, .layer = layer};
+        if (b->whole->is_tied && from->encoder < 0)
+            count_shared(b, at.tp, &o->shared);
+    }
 }
 
 static void add_options(const struct builder *b, int32_t branch, struct cs_search_branch *out)
@@ -252,22 +315,13 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
         for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++)
-            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
-                struct cs_search_layer *layer =
-                    CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
-                const struct at at = {.tp = tp,
-                                      .cp = cp,
-                                      .recompute = (enum cs_recompute)r,
-                                      .context = context_of(b, branch, c)};
-                for (int32_t i = 0; i < from->n_layers; i++)
-                    fill_layer(b, &b->graph->layers[from->first_layer + i], at, &layer[i]);
-                CS_ASSERT(out->n_options < MAX_OPTIONS);
-                struct cs_search_option *o = &option[out->n_options++];
-                *o = (struct cs_search_option){
-                    .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .layer = layer};
-                if (b->graph->is_tied && from->encoder < 0)
-                    count_shared(b, tp, &o->shared);
-            }
+            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++)
+                add_spread(b, branch,
+                           (struct at){.tp = tp,
+                                       .cp = cp,
+                                       .recompute = (enum cs_recompute)r,
+                                       .context = context_of(b, branch, c)},
+                           out, option);
     }
     out->option = option;
 }
@@ -323,8 +377,11 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                       struct cs_arena *arena, struct cs_search_problem **out,
                                       struct cs_err *err)
 {
-    struct builder b = {
-        .graph = graph, .device = cluster->device, .profile = profile, .arena = arena};
+    struct builder b = {.graph = graph,
+                        .whole = graph,
+                        .device = cluster->device,
+                        .profile = profile,
+                        .arena = arena};
     if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
                        graph->n_branches, CS_SEARCH_MAX_BRANCHES);
@@ -355,6 +412,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     for (int32_t i = 1; 1 << i <= b.widest; i++)
         CS_TRY(cs_context_work_make(graph, &b.budget, spec->context, 1 << i, arena, &b.context[i],
                                     err));
+    spread_experts(&b);
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);
     *out = problem;

@@ -21,6 +21,7 @@ struct cs_search_layer {
 
 struct cs_search_option {
     int32_t tp, cp;
+    int32_t ep; /* divides dp * cp; 0: 1 */
     enum cs_recompute recompute;
     const struct cs_search_layer *layer; /* (n_layers) */
     /* bytes and parameters of a tied table that its two layers count both and one rank that has
@@ -76,7 +77,8 @@ struct cs_search_problem {
  * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
  * some row sees; of encoders evenly, all keys. Collectives are rings over the link of a node, or of the
  * network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
- * it. */
+ * it. ep in 1, 2, 4 ... of an LLM with experts: each rank has its part of those of every layer, keeps as
+ * many rows of pairs as can come to it, and waits for their ways (core/plan/cost/experts.h). */
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
                                       const struct cs_profile *profile, bool may_leave_node,

@@ -43,6 +43,7 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
                                       .pp = l->branch[b].pp,
                                       .tp = l->branch[b].tp,
                                       .cp = l->branch[b].cp,
+                                      .ep = l->branch[b].ep,
                                       .encoder_rows = rows_of(spec, l->branch[b].name),
                                       .recompute = cs_recompute_name(l->branch[b].recompute)};
     out.modality = cs_search_modality_name(plan->modality);
@@ -69,18 +70,21 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
     return status;
 }
 
-/* Whether jobs run one branch with so many ranks that split its tensors or its rows. */
+/* Whether jobs run one branch with so many ranks that split its tensors or its rows, or share its
+ * experts. */
 static bool may_have(const struct cs_spec *spec, const struct cs_graph *graph,
-                     const struct cs_cluster *cluster, int32_t branch, int32_t tp, int32_t cp)
+                     const struct cs_cluster *cluster, int32_t branch, int32_t tp, int32_t cp,
+                     int32_t ep)
 {
     struct cs_cluster large = *cluster;
     struct cs_search_plan plan = {.schedule = "1f1b", .slots = 1};
     struct cs_layout *l = &plan.layout;
-    *l = (struct cs_layout){.n_branches = graph->n_branches, .llm = graph->llm, .dp = 1};
+    *l = (struct cs_layout){.n_branches = graph->n_branches, .llm = graph->llm, .dp = ep};
     for (int32_t b = 0; b < graph->n_branches; b++)
         l->branch[b] = (struct cs_branch_layout){.name = graph->branches[b].name,
                                                  .tp = b == branch ? tp : 1,
                                                  .cp = b == branch ? cp : 1,
+                                                 .ep = b == branch ? ep : 1,
                                                  .pp = 1,
                                                  .place = CS_PLACE_OWN};
     struct cs_device_class endless = *cluster->device; /* memory is not asked for, nor devices */
@@ -98,10 +102,12 @@ void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph
     options->max_vpp = CS_PLAN_CHUNKS;
     options->zeros = options->zeros != 0 ? options->zeros : 1u << 1;
     for (int32_t b = 0; b < graph->n_branches && b < CS_SEARCH_MAX_BRANCHES; b++) {
-        if (options->fix[b].tp == 0 && !may_have(spec, graph, cluster, b, 2, 1))
+        if (options->fix[b].tp == 0 && !may_have(spec, graph, cluster, b, 2, 1, 1))
             options->fix[b].tp = 1;
-        if (options->fix[b].cp == 0 && !may_have(spec, graph, cluster, b, 1, 2))
+        if (options->fix[b].cp == 0 && !may_have(spec, graph, cluster, b, 1, 2, 1))
             options->fix[b].cp = 1;
+        if (options->fix[b].ep == 0 && !may_have(spec, graph, cluster, b, 1, 1, 2))
+            options->fix[b].ep = 1;
         if (options->fix[b].place == 0 && options->modalities == 0 && b != graph->llm)
             options->fix[b].place = 1 + CS_PLACE_OWN;
     }

@@ -444,6 +444,29 @@ static enum cs_status hand_back(struct searcher *s, struct cs_err *err)
     return CS_OK;
 }
 
+/* an ep that no layout has is wrong whatever else is asked for */
+static enum cs_status check_experts(const struct cs_search_problem *problem,
+                                    const struct cs_search_options *o, int32_t b,
+                                    struct cs_err *err)
+{
+    const struct cs_search_branch *branch = &problem->branch[b];
+    int32_t most = 1;
+    bool is_known = o->fix[b].ep <= 1;
+    for (int32_t i = 0; i < branch->n_options; i++) {
+        most = branch->option[i].ep > most ? branch->option[i].ep : most;
+        is_known = is_known || branch->option[i].ep == o->fix[b].ep;
+    }
+    if (is_known)
+        return CS_OK;
+    if (most == 1)
+        return cs_fail(err, CS_PLAN,
+                       "parallel.%s.ep = %d: %s has no layers with experts; leave ep out",
+                       branch->name, o->fix[b].ep, branch->name);
+    return cs_fail(err, CS_PLAN,
+                   "parallel.%s.ep = %d: its experts are spread over 1, 2, 4 ... %d ranks",
+                   branch->name, o->fix[b].ep, most);
+}
+
 static enum cs_status check_options(const struct cs_search_problem *problem,
                                     const struct cs_search_options *o, struct cs_err *err)
 {
@@ -464,12 +487,7 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
             return cs_fail(err, CS_PLAN,
                            "parallel.%s.place = %s: the LLM has ranks of its own; place encoders",
                            problem->branch[b].name, cs_placement_table[o->fix[b].place - 1].name);
-        if (o->fix[b].ep > 1)
-            return cs_fail(
-                err, CS_PLAN,
-                "parallel.%s.ep = %d: experts are not spread over ranks yet; leave ep out "
-                "or choose 1",
-                problem->branch[b].name, o->fix[b].ep);
+        CS_TRY(check_experts(problem, o, b, err));
     }
     return CS_OK;
 }

@@ -8,14 +8,19 @@
 #include "core/plan/groups.h"
 #include "worker/comm/group.h"
 
+/* Ranks that sum what they all have: members of a group of the plan. */
+struct ranks {
+    int n, mine;   /* this one's place */
+    int32_t *rank; /* (n) */
+};
+
 struct cs_replicas {
     struct cs_device *device;
     struct cs_comm *comm; /* sockets of all ranks */
     struct cs_params *params;
-    int n, mine;   /* replicas, this one */
-    int32_t *rank; /* (n) this rank's of every replica: the members of its group */
+    struct ranks of[CS_HELDS]; /* who has the same of what */
     int deadline_ms;
-    struct cs_xfer *xfer; /* (2 n) */
+    struct cs_xfer *xfer; /* (2 n of the most) */
     float *theirs;        /* host: (n) parts of a bucket, one after the other */
     /* devices */
     void *nccl, *stream, *event;
@@ -35,14 +40,14 @@ static const struct cs_device_ops *mem_of(const struct cs_replicas *r)
 /* ---- the host: messages over sockets ---- */
 
 /* k of all others in turn, so that not everybody begins with replica 0 */
-static int other(const struct cs_replicas *r, int k)
+static int other(const struct ranks *of, int k)
 {
-    return (r->mine + k) % r->n;
+    return (of->mine + k) % of->n;
 }
 
-static int rank_of(const struct cs_replicas *r, int replica)
+static const struct ranks *holders_of(const struct cs_replicas *r, const struct cs_bucket *b)
 {
-    return r->rank[replica];
+    return &r->of[b->held];
 }
 
 static enum cs_status exchange(struct cs_replicas *r, int n, struct cs_err *err)
@@ -51,13 +56,12 @@ static enum cs_status exchange(struct cs_replicas *r, int n, struct cs_err *err)
 }
 
 /* sum in the order of replicas, into this replica's part */
-static void add_parts(const struct cs_replicas *r, float *own, int64_t n)
+static void add_parts(const struct ranks *of, const float *theirs, float *own, int64_t n)
 {
-    const float *const theirs = r->theirs;
     for (int64_t i = 0; i < n; i++) {
         float sum = 0.0f;
-        for (int k = 0; k < r->n; k++)
-            sum += k == r->mine ? own[i] : theirs[k * n + i];
+        for (int k = 0; k < of->n; k++)
+            sum += k == of->mine ? own[i] : theirs[k * n + i];
         own[i] = sum;
     }
 }
@@ -65,41 +69,43 @@ static void add_parts(const struct cs_replicas *r, float *own, int64_t n)
 static enum cs_status reduce_on_host(struct cs_replicas *r, const struct cs_bucket *b,
                                      struct cs_err *err)
 {
-    const int64_t n = b->n / r->n;
+    const struct ranks *of = holders_of(r, b);
+    const int64_t n = b->n / of->n;
     const size_t bytes = (size_t)n * sizeof(float);
     float *grads = cs_params_grad(r->params, b->at);
     int n_xfers = 0;
-    for (int k = 1; k < r->n; k++) {
-        const int to = other(r, k);
+    for (int k = 1; k < of->n; k++) {
+        const int to = other(of, k);
         r->xfer[n_xfers++] = (struct cs_xfer){
-            .peer = rank_of(r, to), .data = grads + n * to, .bytes = bytes, .is_send = 1};
+            .peer = of->rank[to], .data = grads + n * to, .bytes = bytes, .is_send = 1};
         r->xfer[n_xfers++] =
-            (struct cs_xfer){.peer = rank_of(r, to), .data = r->theirs + n * to, .bytes = bytes};
+            (struct cs_xfer){.peer = of->rank[to], .data = r->theirs + n * to, .bytes = bytes};
     }
     CS_TRY(exchange(r, n_xfers, err));
-    add_parts(r, grads + n * r->mine, n);
+    if (of->n > 1)
+        add_parts(of, r->theirs, grads + n * of->mine, n);
     return CS_OK;
 }
 
-static char *weights_of(const struct cs_replicas *r, const struct cs_bucket *b, int replica)
+static char *weights_of(const struct cs_replicas *r, const struct cs_bucket *b, int holder)
 {
     const size_t act = r->device->ops->act_bytes;
-    return (char *)r->params->weights + (size_t)(b->at + b->n / r->n * replica) * act;
+    const int64_t part = b->n / holders_of(r, b)->n;
+    return (char *)r->params->weights + (size_t)(b->at + part * holder) * act;
 }
 
 static enum cs_status gather_on_host(struct cs_replicas *r, const struct cs_bucket *b,
                                      struct cs_err *err)
 {
-    const size_t bytes = (size_t)(b->n / r->n) * r->device->ops->act_bytes;
+    const struct ranks *of = holders_of(r, b);
+    const size_t bytes = (size_t)(b->n / of->n) * r->device->ops->act_bytes;
     int n_xfers = 0;
-    for (int k = 1; k < r->n; k++) {
-        const int to = other(r, k);
-        r->xfer[n_xfers++] = (struct cs_xfer){.peer = rank_of(r, to),
-                                              .data = weights_of(r, b, r->mine),
-                                              .bytes = bytes,
-                                              .is_send = 1};
+    for (int k = 1; k < of->n; k++) {
+        const int to = other(of, k);
+        r->xfer[n_xfers++] = (struct cs_xfer){
+            .peer = of->rank[to], .data = weights_of(r, b, of->mine), .bytes = bytes, .is_send = 1};
         r->xfer[n_xfers++] =
-            (struct cs_xfer){.peer = rank_of(r, to), .data = weights_of(r, b, to), .bytes = bytes};
+            (struct cs_xfer){.peer = of->rank[to], .data = weights_of(r, b, to), .bytes = bytes};
     }
     return exchange(r, n_xfers, err);
 }
@@ -116,20 +122,22 @@ static enum cs_status after(struct cs_replicas *r, void *stream, void *before, s
 static enum cs_status reduce_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
-    const int64_t n = b->n / r->n;
+    const struct ranks *of = holders_of(r, b);
+    const int64_t n = b->n / of->n;
     if (r->is_started[bucket])
         return CS_OK;
     r->is_started[bucket] = true;
     return mem_of(r)->comm->reduce_scatter(r->nccl, cs_params_grad(r->params, b->at),
-                                           cs_params_grad(r->params, b->at + n * r->mine),
+                                           cs_params_grad(r->params, b->at + n * of->mine),
                                            (size_t)n, r->device->grad, r->stream, err);
 }
 
 static enum cs_status gather_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
-    const size_t bytes = (size_t)(b->n / r->n) * r->device->ops->act_bytes;
-    CS_TRY(mem_of(r)->comm->all_gather(r->nccl, weights_of(r, b, r->mine), weights_of(r, b, 0),
+    const struct ranks *of = holders_of(r, b);
+    const size_t bytes = (size_t)(b->n / of->n) * r->device->ops->act_bytes;
+    CS_TRY(mem_of(r)->comm->all_gather(r->nccl, weights_of(r, b, of->mine), weights_of(r, b, 0),
                                        bytes, r->stream, err));
     CS_TRY(mem_of(r)->event_record(r->device->handle, r->arrived[bucket], r->stream, err));
     r->n_awaited += !r->is_awaited[bucket];
@@ -221,16 +229,16 @@ enum cs_status cs_replicas_gather(struct cs_replicas *replicas, struct cs_err *e
     return CS_OK;
 }
 
-/* Replica 0 receives what the others have of the entry. */
-static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_shard *t, float *host,
-                                    struct cs_err *err)
+/* The first of its holders receives what the others have of the entry. */
+static enum cs_status receive_parts(struct cs_replicas *r, const struct ranks *of,
+                                    const struct cs_shard *t, float *host, struct cs_err *err)
 {
     int n_xfers = 0;
-    for (int k = 1; k < r->n; k++) {
+    for (int k = 1; k < of->n; k++) {
         int64_t at, n;
         cs_params_part(r->params, t, k, &at, &n);
         r->xfer[n_xfers++] = (struct cs_xfer){
-            .peer = rank_of(r, k), .data = host + at, .bytes = (size_t)n * sizeof *host};
+            .peer = of->rank[k], .data = host + at, .bytes = (size_t)n * sizeof *host};
     }
     return exchange(r, n_xfers, err);
 }
@@ -240,14 +248,15 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
                                    struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
-    const bool is_first = params->replica == 0;
+    const bool is_first = cs_params_holders(params, tensor)->at == 0;
     float *to = host + (is_first ? tensor->own_at : 0);
     CS_TRY(cs_params_state(params, tensor, which, to, err));
     if (r == NULL || tensor->bucket < 0)
         return CS_OK;
+    const struct ranks *of = holders_of(r, &params->bucket[tensor->bucket]);
     if (is_first)
-        return receive_parts(r, tensor, host, err);
-    r->xfer[0] = (struct cs_xfer){.peer = rank_of(r, 0),
+        return receive_parts(r, of, tensor, host, err);
+    r->xfer[0] = (struct cs_xfer){.peer = of->rank[0],
                                   .data = host,
                                   .bytes = (size_t)tensor->own_n * sizeof *host,
                                   .is_send = 1};
@@ -260,8 +269,40 @@ static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)
 {
     CS_TRY(mem_of(r)->stream_create(r->device->handle, &r->stream, err));
     CS_TRY(mem_of(r)->event_create(r->device->handle, &r->event, err));
-    return cs_comm_group_open(r->device, r->rank, r->n, r->mine, CS_DEVICE_COMM_GROUP, r->comm,
-                              r->deadline_ms, &r->nccl, err);
+    const struct ranks *all = &r->of[CS_HELD_BY_ALL];
+    return cs_comm_group_open(r->device, all->rank, all->n, all->mine, CS_DEVICE_COMM_GROUP,
+                              r->comm, r->deadline_ms, &r->nccl, err);
+}
+
+/* the members of the rank's group of a kind; it alone where there is none */
+static enum cs_status list_ranks(const struct cs_plan *plan, enum cs_group_kind kind, int rank,
+                                 struct ranks *out, struct cs_err *err)
+{
+    const int32_t own = rank, at = cs_plan_group(plan, kind, -1, rank);
+    const struct cs_group alone = {.n = 1, .rank = &own};
+    const struct cs_group *group = at >= 0 ? &plan->group[at] : &alone;
+    *out = (struct ranks){.n = group->n,
+                          .mine = cs_group_position(group, rank),
+                          .rank = malloc((size_t)group->n * sizeof *out->rank)};
+    if (out->rank == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", group->n);
+    memcpy(out->rank, group->rank, (size_t)group->n * sizeof *out->rank);
+    return CS_OK;
+}
+
+static enum cs_status list_all(struct cs_replicas *r, const struct cs_plan *plan, int rank,
+                               struct cs_err *err)
+{
+    const bool is_spread = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank)).ep > 1;
+    CS_TRY(list_ranks(plan, CS_GROUP_DP, rank, &r->of[CS_HELD_BY_ALL], err));
+    CS_TRY(list_ranks(plan, is_spread ? CS_GROUP_EDP : CS_GROUP_DP, rank, &r->of[CS_HELD_EXPERTS],
+                      err));
+    r->xfer = calloc(2 * (size_t)r->of[CS_HELD_BY_ALL].n, sizeof *r->xfer);
+    if (r->xfer == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", r->of[CS_HELD_BY_ALL].n);
+    return is_spread && r->device->mem != NULL
+               ? cs_fail(err, CS_UNSUPPORTED, "experts are spread over CPU ranks only yet")
+               : CS_OK;
 }
 
 enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,
@@ -272,23 +313,13 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
     const int32_t at = cs_plan_group(plan, CS_GROUP_DP, -1, rank);
     if (at < 0)
         return CS_OK;
-    const struct cs_group *group = &plan->group[at];
     if (comm == NULL)
-        return cs_fail(err, CS_INVALID, "%d replicas need a transport", group->n);
+        return cs_fail(err, CS_INVALID, "%d replicas need a transport", plan->group[at].n);
     struct cs_replicas *r = calloc(1, sizeof *r);
     if (r == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the replicas");
-    *r = (struct cs_replicas){.device = device,
-                              .comm = comm,
-                              .n = group->n,
-                              .mine = cs_group_position(group, rank),
-                              .rank = malloc((size_t)group->n * sizeof *r->rank),
-                              .xfer = calloc(2 * (size_t)group->n, sizeof *r->xfer)};
-    enum cs_status status = r->xfer != NULL && r->rank != NULL
-                                ? CS_OK
-                                : cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", group->n);
-    if (status == CS_OK)
-        memcpy(r->rank, group->rank, (size_t)group->n * sizeof *r->rank);
+    *r = (struct cs_replicas){.device = device, .comm = comm};
+    enum cs_status status = list_all(r, plan, rank, err);
     if (status == CS_OK && device->mem != NULL)
         status = open_nccl(r, err);
     if (status != CS_OK) {
@@ -331,7 +362,8 @@ enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *
     r->theirs = malloc((size_t)most * sizeof *r->theirs);
     return r->theirs != NULL
                ? CS_OK
-               : cs_fail(err, CS_NO_MEMORY, "no memory for the gradients of %d replicas", r->n);
+               : cs_fail(err, CS_NO_MEMORY, "no memory for the gradients of %d replicas",
+                         r->of[CS_HELD_BY_ALL].n);
 }
 
 void cs_replicas_free(struct cs_replicas *replicas)
@@ -356,7 +388,8 @@ void cs_replicas_free(struct cs_replicas *replicas)
     free(r->is_late);
     free(r->theirs);
     free(r->xfer);
-    free(r->rank);
+    for (int i = 0; i < CS_HELDS; i++)
+        free(r->of[i].rank);
     free(r);
 }
 
@@ -367,12 +400,13 @@ void *cs_replicas_stream(const struct cs_replicas *replicas)
 
 enum cs_status cs_replicas_check(struct cs_replicas *replicas, struct cs_err *err)
 {
+    const struct ranks *own = replicas != NULL ? &replicas->of[CS_HELD_BY_ALL] : NULL;
     struct cs_err why = {0};
     if (replicas == NULL || replicas->nccl == NULL ||
         mem_of(replicas)->comm->check(replicas->nccl, &why) == CS_OK)
         return CS_OK;
     return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its replicas have failed: %s",
-                   rank_of(replicas, replicas->mine), why.text);
+                   own->rank[own->mine], why.text);
 }
 
 void cs_replicas_abort(struct cs_replicas *replicas)

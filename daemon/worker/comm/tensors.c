@@ -111,19 +111,20 @@ static enum cs_status make_whole_room(struct cs_tensor_ranks *r, struct cs_err *
                          (long long)most);
 }
 
-/* what another rank of the stage has of it */
+/* what a rank of the stage has of it, wherever its expert is */
 static struct cs_tp_part part_of(const struct cs_tensor_ranks *r, const struct cs_shard *t, int at)
 {
     struct cs_tp_part part;
-    cs_tp_part_of(r->params->view.whole, t->whole, (struct cs_tp){r->n, at}, &part);
+    cs_tp_part_of(r->params->view.whole, t->whole, (struct cs_tp){.ranks = r->n, .at = at}, &part);
     return part;
 }
 
 static enum cs_status receive_whole(struct cs_tensor_ranks *r, const struct cs_shard *t,
                                     const float *own, struct cs_err *err)
 {
-    const int64_t row = t->whole->count / t->whole->dim[t->part->dim];
-    cs_tp_put(t->part, t->whole, own, r->whole);
+    const struct cs_tp_part mine = part_of(r, t, r->at);
+    const int64_t row = t->whole->count / t->whole->dim[mine.dim];
+    cs_tp_put(&mine, t->whole, own, r->whole);
     for (int at = 1; at < r->n; at++) {
         const struct cs_tp_part part = part_of(r, t, at);
         struct cs_xfer x = {.peer = r->first + at,
@@ -140,12 +141,17 @@ enum cs_status cs_tensor_ranks_collect(struct cs_tensor_ranks *ranks, const stru
 {
     struct cs_tensor_ranks *r = ranks;
     *out = own;
-    if (r == NULL || shard->part->dim < 0)
+    if (r == NULL)
+        return CS_OK;
+    const struct cs_tp_part mine =
+        part_of(r, shard, r->at); /* an expert may have come from others */
+    if (mine.dim < 0)
         return CS_OK;
     if (r->at > 0) {
+        const int64_t row = shard->whole->count / shard->whole->dim[mine.dim];
         struct cs_xfer x = {.peer = r->first,
                             .data = (void *)(uintptr_t)own,
-                            .bytes = (size_t)shard->param->count * sizeof *own,
+                            .bytes = (size_t)(row * cs_tp_extent(&mine)) * sizeof *own,
                             .is_send = 1};
         return r->comm->table->exchange(r->comm, &x, 1, r->deadline_ms, err);
     }

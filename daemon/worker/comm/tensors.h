@@ -24,7 +24,7 @@ void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks); /* accepts NULL */
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks,
                                       struct cs_err *err) CS_NODISCARD;
 /* The whole values of a shard (whole->count floats) on the first rank of the stage, from what each has
- * of it (own, param->count floats); all of its ranks call it in one order. *out: there own where it is
+ * of it (own, param->count floats; of an expert what cs_expert_ranks_collect gave); all of its ranks call it in one order. *out: there own where it is
  * whole already, else valid until the next call; on other ranks own. ranks NULL: own. */
 enum cs_status cs_tensor_ranks_collect(struct cs_tensor_ranks *ranks, const struct cs_shard *shard,
                                        const float *own, const float **out,

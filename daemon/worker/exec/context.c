@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/plan/groups.h"
 
 static bool meets(const struct cs_exec *exec)
 {
-    return exec->context.n > 1 || exec->tensors.n > 1;
+    return exec->context.n > 1 || exec->tensors.n > 1 || exec->experts.n > 1;
 }
 
 /* ---- hosts: the communication thread moves them ---- */
@@ -30,6 +31,11 @@ static void ask(struct cs_exec *exec, int n)
     exec->context_wait_ns += cs_now_ns() - asked_ns;
 }
 
+static int rank_of(const struct cs_exec_peers *peers, int place)
+{
+    return peers->rank != NULL ? peers->rank[place] : peers->first + place * peers->step;
+}
+
 /* cs_context.start: returns when it is complete */
 static void move_on_host(void *user, int32_t which, const struct cs_context_exchange *exchange)
 {
@@ -46,7 +52,7 @@ static void move_on_host(void *user, int32_t which, const struct cs_context_exch
     }
     for (int i = 0; i < exchange->n; i++) {
         const struct cs_device_move *m = &exchange->move[i];
-        exec->context_xfer[i] = (struct cs_xfer){.peer = peers->first + m->peer * peers->step,
+        exec->context_xfer[i] = (struct cs_xfer){.peer = rank_of(peers, m->peer),
                                                  .data = m->data,
                                                  .bytes = m->bytes,
                                                  .is_send = m->is_send};
@@ -126,6 +132,18 @@ static enum cs_status set_groups(struct cs_context *context, bool is_host, const
     return CS_OK;
 }
 
+static void open_experts(struct cs_exec *exec, const struct cs_rank_shape *shape, int own)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const int32_t group = shape->ep > 1 ? cs_plan_group(plan, CS_GROUP_EP, -1, own) : -1;
+    exec->experts = exec->context;
+    exec->experts.n = shape->ep;
+    exec->experts.place = cs_plan_at(plan, own).ep;
+    exec->experts.user = &exec->expert_peers;
+    exec->expert_peers = (struct cs_exec_peers){
+        .exec = exec, .first = own, .rank = group >= 0 ? plan->group[group].rank : NULL};
+}
+
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
 {
     const bool is_host = exec->config.device->mem == NULL;
@@ -144,9 +162,11 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensors.place = at.tp;
     exec->tensors.sums = !is_host;
     exec->tensors.user = &exec->tensor_peers;
-    exec->context_peers =
-        (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp};
-    exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1};
+    exec->context_peers = (struct cs_exec_peers){
+        exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
+    exec->tensor_peers =
+        (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
+    open_experts(exec, &shape, own);
     CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
     return set_groups(&exec->tensors, is_host, "CORNSTARCH_TENSOR_GROUPS", err);
 }
@@ -155,6 +175,7 @@ void cs_exec_close_context(struct cs_exec *exec)
 {
     cs_context_free(&exec->context);
     cs_context_free(&exec->tensors);
+    cs_context_free(&exec->experts);
     free(exec->context_xfer);
 }
 
@@ -166,6 +187,11 @@ struct cs_context *cs_exec_context(struct cs_exec *exec)
 struct cs_context *cs_exec_sharers(struct cs_exec *exec)
 {
     return exec->tensors.n > 1 ? &exec->tensors : NULL;
+}
+
+struct cs_context *cs_exec_experts(struct cs_exec *exec)
+{
+    return exec->experts.n > 1 ? &exec->experts : NULL;
 }
 
 void cs_exec_begin_exchanges(struct cs_exec *exec)

@@ -1,19 +1,21 @@
-/* Transfers between the ranks of a stage, of a context or of shared matrices, in the middle of its
- * work. On a device with streams they are enqueued (worker/comm/context_comm.h). On a host the compute
+/* Transfers between the ranks of a stage, of a context or of shared matrices, and with those of other
+ * replicas that have other experts of it, in the middle of its work. On a device with streams they are enqueued (worker/comm/context_comm.h). On a host the compute
  * thread asks and waits; the communication thread, which alone touches the transport, moves them
- * beside the messages of the program. Ranks of a stage run the same program, whose proof holds for
- * them as for one rank: they meet in the same order. */
+ * beside the messages of the program. All of them run the same program, on as many slots, and meet at the same points of
+ * it: who waits for whom is, put on top of each other, the order of that one program, which is proved
+ * to be without a circle. */
 #ifndef CS_WORKER_EXEC_CONTEXT_H
 #define CS_WORKER_EXEC_CONTEXT_H
 
 #include "worker/exec/state.h"
 
-/* fills exec->context and exec->tensors from the plan */
+/* fills exec->context, exec->tensors and exec->experts from the plan */
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
 void cs_exec_close_context(struct cs_exec *exec);
 /* what layers get; NULL: rows are not split, matrices are not shared */
 struct cs_context *cs_exec_context(struct cs_exec *exec);
 struct cs_context *cs_exec_sharers(struct cs_exec *exec);
+struct cs_context *cs_exec_experts(struct cs_exec *exec); /* NULL: they are not spread */
 /* Compute thread: a step begins; nothing more is asked in it. */
 void cs_exec_begin_exchanges(struct cs_exec *exec);
 void cs_exec_end_exchanges(struct cs_exec *exec);

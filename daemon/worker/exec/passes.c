@@ -56,9 +56,11 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t sl
                          .input = &exec->inputs[slot],
                          .context = cs_exec_context(exec),
                          .tensors = cs_exec_sharers(exec),
+                         .experts = cs_exec_experts(exec),
                          .watch = watch_of(exec, slot)};
     cs_context_begin(run.context);
     cs_context_begin(run.tensors);
+    cs_context_begin(run.experts);
     cs_graphs_open(exec->graphs, &run);
     return run;
 }

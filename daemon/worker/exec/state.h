@@ -12,7 +12,7 @@
 #include "worker/memory/plan.h"
 
 /* What the compute thread asks of the communication thread between two of its actions: the transfers
- * of a context or between ranks that share matrices, which are no messages of the program. */
+ * of a context or between ranks that share matrices or experts, which are no messages of the program. */
 struct cs_exec_exchange {
     struct cs_xfer *xfer; /* (n) the asker's, who waits */
     int n;
@@ -22,11 +22,13 @@ struct cs_exec_exchange {
     bool is_over; /* nothing will be asked any more in this step */
 };
 
-/* Whom a context is among: its place i is rank first + i step of all. comm: how they meet on devices. */
+/* Whom a context is among: its place i is rank first + i step of all, or rank[i]. comm: how they meet on
+ * devices. */
 struct cs_exec_peers {
     struct cs_exec *exec;
     struct cs_context_comm *comm;
     int first, step;
+    const int32_t *rank; /* the plan's; NULL: the former */
 };
 
 struct cs_exec {
@@ -64,7 +66,8 @@ struct cs_exec {
 
     struct cs_context context; /* n below 2: rows of a slot are not split */
     struct cs_context tensors; /* n below 2: the stage's matrices are not shared */
-    struct cs_exec_peers context_peers, tensor_peers;
+    struct cs_context experts; /* n below 2: its experts are not spread */
+    struct cs_exec_peers context_peers, tensor_peers, expert_peers;
     struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
     struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
     int context_room;

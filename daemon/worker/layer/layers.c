@@ -66,6 +66,17 @@ void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_ke
     return cs_scratch_take(memory_of(run, is_kept(run, l, row)), (size_t)n * size);
 }
 
+void *cs_run_keep_pairs(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
+                        int64_t pairs)
+{
+    const struct cs_keep_row *row = cs_keep_find(l->arch, l->layer, array);
+    CS_ASSERT(row != NULL && row->memory == CS_KEEP_ACTS && pairs >= 0);
+    const int64_t columns =
+        cs_keep_columns(l->arch, l->layer, row->columns) / cs_experts_pairs(&l->arch->experts);
+    return cs_scratch_take(memory_of(run, is_kept(run, l, row)),
+                           (size_t)(pairs * columns) * run->ops->act_bytes);
+}
+
 void *cs_run_keep_acts(struct cs_run *run, int64_t n)
 {
     return cs_scratch_take(memory_of(run, true), (size_t)n * run->ops->act_bytes);

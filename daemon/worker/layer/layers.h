@@ -56,7 +56,9 @@ struct cs_run {
     struct cs_context
         *context; /* ranks with the other rows of the slot, NULL: none, or rehearsal */
     struct cs_context *tensors; /* ranks that share the stage's matrices, NULL: none */
+    struct cs_context *experts; /* ranks with the other experts of its layers, NULL: none */
     bool is_rehearsal;          /* workspaces as large as any smaller slot needs them */
+    bool is_again;              /* a forward for its backward: nobody reads what leaves the layer */
 };
 
 /* The tensors of one role of a layer by their part; n 0: the layer has none. */
@@ -198,6 +200,9 @@ extern const struct cs_layer_ops cs_layer_embed, cs_layer_block, cs_layer_tap, c
  * keep anything in, and other memory when the forward runs again. */
 void *cs_run_keep(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
                   int64_t rows);
+/* the same of an array whose rows are pairs of a row and an expert */
+void *cs_run_keep_pairs(struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array,
+                        int64_t pairs);
 bool cs_run_keeps(const struct cs_run *run, const struct cs_layer_model *l, enum cs_keep array);
 /* memory for n acts that outlives the forward in training */
 void *cs_run_keep_acts(struct cs_run *run, int64_t n);

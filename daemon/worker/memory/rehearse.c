@@ -17,7 +17,7 @@ struct rehearsal {
     struct cs_scratch scratch;
     struct cs_saved saved;
     struct cs_input input;
-    struct cs_context tensors; /* only their number, and how they sum: nobody is met */
+    struct cs_context tensors, experts; /* only their number, and how they sum: nobody is met */
     struct cs_layer_ends ends;
     void *dy, *dx;       /* some address where the real one is not NULL */
     bool leaves_weights; /* its input half leaves something for the weight half */
@@ -33,6 +33,7 @@ static struct cs_run run_of(struct rehearsal *r)
                            .scratch = &r->scratch,
                            .input = &r->input,
                            .tensors = r->tensors.n > 1 ? &r->tensors : NULL,
+                           .experts = r->experts.n > 1 ? &r->experts : NULL,
                            .is_rehearsal = true};
 }
 
@@ -71,6 +72,7 @@ static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *c
     r->input = config->fullest->input;
     r->tensors.n = cs_plan_rank_shape(config->plan, config->rank).tp;
     r->tensors.sums = config->device->mem != NULL;
+    r->experts.n = cs_plan_rank_shape(config->plan, config->rank).ep;
     cs_tape_open(&r->tape, config->device);
     cs_scratch_bind_counting(&r->scratch);
     cs_scratch_bind_counting(&r->saved.memory);

@@ -1,6 +1,7 @@
 /* One pre-norm transformer block: x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2). What the halves
  * are says the layer (halves.h). Some families have a norm behind each half, before the sum, and
  * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
+#include "worker/layer/spread.h"
 #include "worker/model/halves.h"
 
 static const struct cs_half_ops *mixer_of(const struct cs_layer_model *l)
@@ -105,8 +106,11 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       struct cs_kept *kept)
 {
     (void)ends;
-    if (rows == 0)
+    if (rows == 0) { /* but the experts that are here may have rows of other ranks */
+        if (cs_layer_is_spread(run, l))
+            cs_ffn_experts.fwd(run, l, 0, NULL, NULL, y, kept);
         return;
+    }
     mix(run, l, rows, x, kept);
     feed_forward(run, l, rows, y, kept);
     if (scalar_of(l) != NULL && y != NULL)
@@ -157,8 +161,11 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       const struct cs_kept *kept)
 {
     (void)ends;
-    if (rows == 0)
+    if (rows == 0) {
+        if (cs_layer_is_spread(run, l))
+            cs_ffn_experts.bwd(run, l, 0, NULL, NULL, kept);
         return;
+    }
     const int64_t n = rows * l->arch->width;
     const struct cs_shard *norm1_w = cs_weight(l, CS_PARAM_NORM1_W),
                           *norm1_b = cs_weight(l, CS_PARAM_NORM1_B);

@@ -4,8 +4,16 @@
  * dropped, and the bits do not depend on how rows are spread. A pair's weight is applied before its
  * second product, so that the backward needs no output of an expert.
  *
- * Gate and up of an expert lie side by side, and all experts of a layer behind one another. */
+ * Gate and up of an expert lie side by side, and all experts of a layer behind one another. Where
+ * ranks share the experts a rank runs those that are here on the rows of all of them
+ * (worker/layer/spread.h); what a row chooses, and its sum, stay with the row.
+ *
+ * The balancing loss of a layer is that of transformers for one rank with the same slot: the share of
+ * pairs of every expert times its mean probability, over all rows of the slot on whatever ranks. That of
+ * a model is the mean of its layers, and a step's of its slots by their rows. Other slots, those of other
+ * replicas whose rows come to the same experts too, do not count: the loss is the same in every layout. */
 #include "worker/layer/exchange.h"
+#include "worker/layer/spread.h"
 #include "worker/layer/stretch.h"
 #include "worker/layer/tensors.h"
 #include "worker/model/halves.h"
@@ -14,7 +22,8 @@
 _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");
 
 struct dims {
-    int64_t width, inner, experts, places; /* columns; places: pairs of a row and an expert */
+    int64_t width, inner, experts; /* columns; experts of the layer, wherever they are */
+    int64_t places;                /* pairs of a row that is here and an expert */
     int32_t top_k;
 };
 
@@ -44,10 +53,11 @@ static void *ints(struct cs_scratch *memory, int64_t n)
     return cs_scratch_take(memory, (size_t)n * sizeof(int32_t));
 }
 
-/* The routes of all rows, made from kept->logits. first: memory of the array that says where an
- * expert's rows begin, which the weight half of a split backward reads too. */
+/* The routes of all rows, made from kept->logits, and where their pairs go. first: memory of the array
+ * that says where an expert's rows begin, which the weight half of a split backward reads too. */
 static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                                  const struct cs_kept *kept, struct cs_scratch *first)
+                                  const struct cs_kept *kept, struct cs_scratch *first,
+                                  struct cs_spread *spread)
 {
     const struct dims d = dims_of(l, rows);
     const struct cs_moe_shape shape = shape_of(run, l, rows);
@@ -55,85 +65,120 @@ static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_mode
         .expert = ints(run->scratch, d.places),
         .place = ints(run->scratch, d.places),
         .token = ints(run->scratch, d.places),
-        .first = ints(first, d.experts + 1),
+        .first = ints(cs_layer_is_spread(run, l) ? run->scratch : first, d.experts + 1),
         .load = ints(run->scratch, d.experts),
         .weight = cs_scratch_floats(run->scratch, d.places),
     };
-    run->ops->moe_route(run->ctx, &shape, rows, kept->logits, &routes);
+    if (rows > 0)
+        run->ops->moe_route(run->ctx, &shape, rows, kept->logits, &routes);
+    cs_spread_open(run, l, rows, &routes, first, spread);
     return routes;
 }
 
-static struct cs_moe_groups groups_of(const struct dims *d, const struct cs_moe_routes *routes)
+/* rows by expert, as the products of this rank's experts take them */
+static struct cs_moe_groups groups_of(const struct cs_spread *s)
 {
-    return (struct cs_moe_groups){routes->first, (int32_t)d->experts, d->places};
+    return (struct cs_moe_groups){s->first, s->experts, s->come};
 }
 
 /* (places, width) rows of x (rows, width) */
 static void to_places(struct cs_run *run, const struct dims *d, const struct cs_moe_routes *routes,
                       const void *x, void *y)
 {
-    run->ops->gather_rows(run->ctx, d->places, d->width, routes->token, x, y);
+    if (d->places > 0 && x != NULL)
+        run->ops->gather_rows(run->ctx, d->places, d->width, routes->token, x, y);
 }
 
-/* a (places, inner) from kept->up */
-static void activate(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
-                     const struct cs_kept *kept, void *a)
+/* The way of x (rows, width) to the experts; what is there is held for weight gradients that come
+ * later. */
+static struct cs_travel held_way(struct cs_run *run, const struct dims *d,
+                                 const struct cs_spread *s, const struct cs_moe_routes *routes,
+                                 const void *x)
 {
-    run->ops->gated(run->ctx, (enum cs_act)l->arch->act, d->places, d->inner, kept->up,
+    void *here = cs_run_hold(run, s->come * d->width);
+    void *out = s->ranks == NULL ? here : cs_run_take(run, d->places * d->width);
+    to_places(run, d, routes, x, out);
+    return cs_spread_travel(s, d->width, out, here);
+}
+
+/* a (come, inner) from kept->up */
+static void activate(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
+                     const struct cs_spread *s, const struct cs_kept *kept, void *a)
+{
+    run->ops->gated(run->ctx, (enum cs_act)l->arch->act, s->come, d->inner, kept->up,
                     cs_run_at(run, kept->up, d->inner), 2 * d->inner, a);
+}
+
+/* y = the sum of what comes back of a row's experts, and the residual */
+static void sum_back(struct cs_run *run, int64_t rows, const struct dims *d,
+                     const struct cs_spread *s, const struct cs_moe_routes *routes,
+                     const struct cs_travel *x, const void *residual, void *y)
+{
+    cs_spread_back(s, x, 1);
+    if (rows == 0)
+        return;
+    run->ops->sum_rows(run->ctx, rows, d->top_k, d->width, routes->place, x->out,
+                       cs_tensors_is_first(run) ? residual : NULL, y);
+    cs_tensors_sum(run, rows * d->width, y);
 }
 
 static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
     const struct dims d = dims_of(l, rows);
+    struct cs_spread s;
     kept->logits = cs_run_keep(run, l, CS_KEEP_LOGITS, rows);
-    kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
-    kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
-    cs_run_linear(run, rows, d.width, d.experts, h, cs_weight(l, CS_PARAM_ROUTER_W), NULL,
-                  kept->logits);
-    const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch);
-    const struct cs_moe_groups groups = groups_of(&d, &routes);
-    void *x = cs_run_take(run, d.places * d.width);
-    to_places(run, &d, &routes, h, x);
-    run->ops->moe_linear(run->ctx, &groups, d.width, 2 * d.inner, x,
+    if (rows > 0)
+        cs_run_linear(run, rows, d.width, d.experts, h, cs_weight(l, CS_PARAM_ROUTER_W), NULL,
+                      kept->logits);
+    const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch, &s);
+    const struct cs_moe_groups groups = groups_of(&s);
+    kept->up = cs_run_keep_pairs(run, l, CS_KEEP_UP, s.come);
+    kept->a = cs_run_keep_pairs(run, l, CS_KEEP_A, s.come);
+    void *places = cs_run_take(run, d.places * d.width);
+    to_places(run, &d, &routes, h, places);
+    const struct cs_travel way[] = {cs_spread_travel(&s, d.width, places, NULL),
+                                    cs_spread_travel(&s, 1, routes.weight, NULL)};
+    cs_spread_go(&s, way, 2);
+    run->ops->moe_linear(run->ctx, &groups, d.width, 2 * d.inner, way[0].here,
                          cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, kept->up);
-    activate(run, l, &d, kept, kept->a);
-    run->ops->scale_rows(run->ctx, d.places, d.inner, kept->a, routes.weight, kept->a);
-    if (y != NULL) { /* x is not read again */
+    activate(run, l, &d, &s, kept, kept->a);
+    run->ops->scale_rows(run->ctx, s.come, d.inner, kept->a, way[1].here, kept->a);
+    if (!run->is_again) { /* x is not read again */
         run->ops->moe_linear(run->ctx, &groups, d.inner, d.width, kept->a,
-                             cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, x);
-        run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, x,
-                           cs_tensors_is_first(run) ? residual : NULL, y);
-        cs_tensors_sum(run, rows * d.width, y);
+                             cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, way[0].here);
+        sum_back(run, rows, &d, &s, &routes, &way[0], residual, y);
     }
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_A))
         kept->a = NULL; /* it was scratch */
 }
 
-/* dup (places, 2 inner) and dweight (places) from dy, and the gradient of the second product */
+/* dup (come, 2 inner) and dweight (places) from dy, and the gradient of the second product */
 static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
-                     const struct cs_moe_routes *routes, const void *dy, void *dup, float *dweight,
-                     const struct cs_kept *kept)
+                     const struct cs_spread *s, const struct cs_moe_routes *routes, const void *dy,
+                     void *dup, float *dweight, const struct cs_kept *kept)
 {
-    const struct cs_moe_groups groups = groups_of(d, routes);
+    const struct cs_moe_groups groups = groups_of(s);
     const struct cs_shard *w = cs_weight(l, CS_PARAM_EXPERT_DOWN_W);
     const bool is_made = kept->a == NULL && l->layer->needs_weight_grad;
-    void *made = is_made ? cs_run_hold(run, d->places * d->inner) : NULL;
-    void *dout = cs_run_hold(run, d->places * d->width);
-    void *plain = cs_run_take(run, d->places * d->inner),
-         *da = cs_run_take(run, d->places * d->inner);
-    activate(run, l, d, kept, plain);
+    void *made = is_made ? cs_run_hold(run, s->come * d->inner) : NULL;
+    const struct cs_travel way[] = {held_way(run, d, s, routes, dy),
+                                    cs_spread_travel(s, 1, routes->weight, NULL)};
+    const struct cs_travel back = cs_spread_travel(s, 1, dweight, NULL);
+    const float *weight = way[1].here;
+    void *dout = way[0].here;
+    cs_spread_go(s, way, 2);
+    void *plain = cs_run_take(run, s->come * d->inner), *da = cs_run_take(run, s->come * d->inner);
+    activate(run, l, d, s, kept, plain);
     if (is_made)
-        run->ops->scale_rows(run->ctx, d->places, d->inner, plain, routes->weight, made);
-    to_places(run, d, routes, dy, dout);
+        run->ops->scale_rows(run->ctx, s->come, d->inner, plain, weight, made);
     cs_run_moe_wgrad(run, &groups, d->inner, d->width, dout, is_made ? made : kept->a, w);
     run->ops->moe_linear_dgrad(run->ctx, &groups, d->inner, d->width, dout, w->w, da);
-    run->ops->scale_rows_grad(run->ctx, d->places, d->inner, plain, routes->weight, da, da,
-                              dweight);
-    run->ops->gated_grad(run->ctx, (enum cs_act)l->arch->act, d->places, d->inner, kept->up,
+    run->ops->scale_rows_grad(run->ctx, s->come, d->inner, plain, weight, da, da, back.here);
+    run->ops->gated_grad(run->ctx, (enum cs_act)l->arch->act, s->come, d->inner, kept->up,
                          cs_run_at(run, kept->up, d->inner), 2 * d->inner, da, dup,
                          cs_run_at(run, dup, d->inner), 2 * d->inner);
+    cs_spread_back(s, &back, 1);
 }
 
 /* What a layer's balancing loss adds to the sum of losses: they are divided by the step's labels in
@@ -182,43 +227,73 @@ static float balance_here(struct cs_run *run, const struct cs_layer_model *l,
     return balance * share * share;
 }
 
+/* dlogits (rows, experts) from the gradients of the pairs' weights, with the router's own gradient */
+static void router_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                       const struct cs_moe_routes *routes, const float *dweight, void *dlogits,
+                       const struct cs_kept *kept)
+{
+    const struct cs_moe_shape shape = shape_of(run, l, rows);
+    const float balance = balance_here(run, l, &shape, routes->load);
+    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, routes, dweight, balance,
+                             dlogits);
+}
+
+/* dh from the gradients of the first product and of the router. x: memory for the former; it is held in
+ * a split backward. */
+static void input_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                      const struct cs_spread *s, const struct cs_moe_routes *routes,
+                      const struct cs_travel *x, const void *dup, const void *dlogits, void *dh)
+{
+    const struct dims d = dims_of(l, rows);
+    const struct cs_moe_groups groups = groups_of(s);
+    struct cs_travel dx = *x;
+    void *of_router = cs_run_take(run, rows * d.width);
+    if (run->later != NULL)
+        dx.here = cs_run_take(run, s->come * d.width);
+    if (s->ranks == NULL)
+        dx.out = dx.here;
+    if (rows > 0)
+        cs_run_linear_dgrad(run, rows, d.width, d.experts, dlogits, cs_weight(l, CS_PARAM_ROUTER_W),
+                            of_router);
+    run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup,
+                               cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, dx.here);
+    sum_back(run, rows, &d, s, routes, &dx, of_router, dh);
+}
+
+/* Where ranks share the experts all of them come as often, whatever rows they have. */
 static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *dy, void *dh, const struct cs_kept *kept)
 {
     const struct dims d = dims_of(l, rows);
-    const struct cs_moe_shape shape = shape_of(run, l, rows);
     const struct cs_shard *up_w = cs_weight(l, CS_PARAM_EXPERT_GATE_W),
                           *router_w = cs_weight(l, CS_PARAM_ROUTER_W);
+    struct cs_spread s;
     const struct cs_moe_routes routes =
-        route(run, l, rows, kept, run->later != NULL ? run->later->held : run->scratch);
-    const struct cs_moe_groups groups = groups_of(&d, &routes);
+        route(run, l, rows, kept, run->later != NULL ? run->later->held : run->scratch, &s);
+    const struct cs_moe_groups groups = groups_of(&s);
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
-    void *dup = run->later != NULL ? kept->up : cs_run_take(run, d.places * 2 * d.inner);
+    void *dup = run->later != NULL ? kept->up : cs_run_take(run, s.come * 2 * d.inner);
     void *dlogits = cs_run_hold(run, rows * d.experts);
     float *dweight = cs_scratch_floats(run->scratch, d.places);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    down_bwd(run, l, &d, &routes, dy, dup, dweight, kept);
+    down_bwd(run, l, &d, &s, &routes, dy, dup, dweight, kept);
     cs_scratch_rewind(run->scratch, mark);
     cs_tensors_sum_floats(run, d.places, dweight); /* of columns of every rank */
-    const float balance = balance_here(run, l, &shape, routes.load);
-    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, &routes, dweight, balance,
-                             dlogits);
-    const void *h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
-    cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
-    void *x = cs_run_hold(run, d.places * d.width);
-    if (up_w->grad != NULL) {
-        to_places(run, &d, &routes, h, x);
-        cs_run_moe_wgrad(run, &groups, d.width, 2 * d.inner, dup, x, up_w);
+    const void *h = NULL;
+    if (rows > 0) {
+        router_bwd(run, l, rows, &routes, dweight, dlogits, kept);
+        h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
+        cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
     }
-    if (dh == NULL)
+    const bool trains = up_w->grad != NULL;
+    const struct cs_travel x = held_way(run, &d, &s, &routes, trains ? h : NULL);
+    if (trains) {
+        cs_spread_go(&s, &x, 1);
+        cs_run_moe_wgrad(run, &groups, d.width, 2 * d.inner, dup, x.here, up_w);
+    }
+    if (dh == NULL && s.ranks == NULL)
         return;
-    void *of_router = cs_run_take(run, rows * d.width);
-    void *dx = run->later != NULL ? cs_run_take(run, d.places * d.width) : x;
-    cs_run_linear_dgrad(run, rows, d.width, d.experts, dlogits, router_w, of_router);
-    run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup, up_w->w, dx);
-    run->ops->sum_rows(run->ctx, rows, d.top_k, d.width, routes.place, dx,
-                       cs_tensors_is_first(run) ? of_router : NULL, dh);
-    cs_tensors_sum(run, rows * d.width, dh);
+    input_bwd(run, l, rows, &s, &routes, &x, dup, dlogits, dh);
 }
 
 const struct cs_half_ops cs_ffn_experts = {.fwd = experts_fwd, .bwd = experts_bwd};

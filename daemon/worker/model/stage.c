@@ -411,7 +411,9 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     void *in_order = enters ? cs_run_take(run, n_in(l, run)) : dx;
     if (is_redone(s, i)) {
         kept = (struct cs_kept){.x = kept.x};
+        run->is_again = true;
         ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
+        run->is_again = false;
     }
     ops->bwd(run, l, rows, ends, dy, in_order, &kept);
     if (enters)

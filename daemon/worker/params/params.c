@@ -165,16 +165,35 @@ static int32_t stage_of(const struct planner *a, int32_t layer)
     return -1;
 }
 
+static int32_t holders_of(const struct cs_params *p, const struct cs_bucket *b)
+{
+    return p->holders[b->held].n;
+}
+
 /* All replicas' parts are equal and begin at multiples of 32 bytes. */
 static void close_bucket(struct planner *a)
 {
     struct cs_params *p = a->params;
     struct cs_bucket *b = &p->bucket[p->n_buckets];
-    const int64_t unit = (int64_t)ALIGN * p->n_replicas;
+    const int64_t unit = (int64_t)ALIGN * holders_of(p, b);
     a->at = b->at + (a->at - b->at + unit - 1) / unit * unit;
     b->n = a->at - b->at;
+    const struct cs_bucket next = {
+        .at = a->at, .own_at = b->own_at + b->n / holders_of(p, b), .held = b->held};
     p->n_buckets += b->n > 0;
-    p->bucket[p->n_buckets] = (struct cs_bucket){.at = a->at};
+    p->bucket[p->n_buckets] = next;
+}
+
+/* Experts are apart where they are spread over ranks. */
+static enum cs_held held_of(const struct cs_params *p, const struct cs_shard *t)
+{
+    const bool is_spread = p->tp.ep > 1 && cs_param_is_of_expert(t->param);
+    return is_spread ? CS_HELD_EXPERTS : CS_HELD_BY_ALL;
+}
+
+const struct cs_holders *cs_params_holders(const struct cs_params *params, const struct cs_shard *t)
+{
+    return &params->holders[held_of(params, t)];
 }
 
 /* A tied embedding has a bucket of its own, so that its copies on two ranks are dealt out to the
@@ -185,17 +204,17 @@ static bool is_late(const struct cs_params *p, const struct cs_shard *t)
     return p->graph->is_tied && has_embedding_role(p->graph, t->param);
 }
 
-/* Trainable entries in the order of layers and groups, in buckets. */
-static void place_trained(struct planner *a)
+/* Trainable entries that are held so in the order of layers and groups, in buckets. */
+static void place_trained(struct planner *a, enum cs_held held)
 {
     struct cs_params *p = a->params;
     const int64_t most = BUCKET_BYTES / (int64_t)p->grad_size;
-    p->bucket[0] = (struct cs_bucket){.at = 0};
+    p->bucket[p->n_buckets].held = held;
     for (int32_t i = 0; i < p->n; i++) {
         const struct cs_shard *t = &p->shard[i];
         struct cs_bucket *b = &p->bucket[p->n_buckets];
         const int32_t layer = t->param->layer;
-        if (!t->param->is_trainable || a->is_placed[i] || is_view(p, t))
+        if (!t->param->is_trainable || a->is_placed[i] || is_view(p, t) || held_of(p, t) != held)
             continue;
         const bool is_empty = a->at == b->at;
         const bool is_full = !is_empty && b->end_layer <= layer &&
@@ -230,7 +249,8 @@ static void plan_places(struct planner *a)
     const struct cs_params *p = a->params;
     for (int32_t i = 0; i < p->n; i++)
         p->shard[i].bucket = -1;
-    place_trained(a);
+    place_trained(a, CS_HELD_BY_ALL);
+    place_trained(a, CS_HELD_EXPERTS);
     for (int32_t i = 0; i < p->n; i++)
         if (!a->is_placed[i] && !is_view(p, &p->shard[i]))
             put_group(a, i);
@@ -244,16 +264,16 @@ static void plan_places(struct planner *a)
     CS_ASSERT(a->n == p->n);
 }
 
-void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t replica,
+void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t holder,
                     int64_t *at, int64_t *n)
 {
     *at = 0;
     *n = t->param->count;
-    if (t->bucket < 0 || params->n_replicas == 1)
+    if (t->bucket < 0 || cs_params_holders(params, t)->n == 1)
         return;
     const struct cs_bucket *b = &params->bucket[t->bucket];
-    const int64_t part = b->n / params->n_replicas;
-    const int64_t begin = b->at + part * replica - t->at, end = begin + part;
+    const int64_t part = b->n / holders_of(params, b);
+    const int64_t begin = b->at + part * holder - t->at, end = begin + part;
     *at = begin < 0 ? 0 : begin > t->param->count ? t->param->count : begin;
     *n = (end < 0 ? 0 : end > t->param->count ? t->param->count : end) - *at;
 }
@@ -262,10 +282,8 @@ void cs_params_part(const struct cs_params *params, const struct cs_shard *t, in
 static int64_t own_place(const struct cs_params *p, const struct cs_shard *t)
 {
     const struct cs_bucket *b = &p->bucket[t->bucket];
-    const int64_t begin = b->at + b->n / p->n_replicas * p->replica;
-    if (t->own_n == 0)
-        return b->at / p->n_replicas;
-    return b->at / p->n_replicas + (t->at + t->own_at - begin);
+    const int64_t begin = b->at + b->n / holders_of(p, b) * p->holders[b->held].at;
+    return b->own_at + (t->own_n == 0 ? 0 : t->at + t->own_at - begin);
 }
 
 void *cs_params_grad(const struct cs_params *params, int64_t n)
@@ -277,7 +295,7 @@ static void assign(struct cs_params *p, const struct planner *a)
 {
     const bool is_f32 = cs_device_is_f32(p->device);
     const struct cs_bucket *last = &p->bucket[p->n_buckets];
-    const size_t size = p->grad_size, own = (size_t)(last->at / p->n_replicas) * size;
+    const size_t size = p->grad_size, own = (size_t)last->own_at * size;
     char *m = (char *)p->state + (size_t)a->n_grads * size, *v = m + own, *apart = v + own;
     const bool has_masters = !is_f32 && !cs_device_keeps_bf16(p->device);
     p->grads = p->state;
@@ -297,7 +315,7 @@ static void assign(struct cs_params *p, const struct planner *a)
             continue;
         t->at = place->at;
         t->grad = cs_params_grad(p, t->at);
-        cs_params_part(p, t, p->replica, &t->own_at, &t->own_n);
+        cs_params_part(p, t, cs_params_holders(p, t)->at, &t->own_at, &t->own_n);
         const size_t place_bytes = (size_t)own_place(p, t) * size;
         t->exp_avg = m + place_bytes;
         t->exp_avg_sq = v + place_bytes;
@@ -384,7 +402,7 @@ static enum cs_status take_memory(struct cs_params *p, const struct planner *a, 
 {
     const bool is_f32 = cs_device_is_f32(p->device);
     const bool has_masters = !is_f32 && !cs_device_keeps_bf16(p->device);
-    const int64_t own = p->bucket[p->n_buckets].at / p->n_replicas;
+    const int64_t own = p->bucket[p->n_buckets].own_at;
     int64_t most = 1;
     p->weight_bytes = (size_t)a->at * p->device->ops->act_bytes;
     p->state_bytes = (size_t)(a->n_grads + own * (has_masters ? 3 : 2)) * p->grad_size;
@@ -410,9 +428,11 @@ static void view_graph(struct cs_params *p, const struct cs_graph *graph,
 {
     const int32_t own = cs_plan_rank_in_replica(plan, rank);
     struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
-    p->tp = (struct cs_tp){cs_plan_rank_shape(plan, own).tp, cs_plan_at(plan, rank).tp};
+    const struct cs_rank_shape shape = cs_plan_rank_shape(plan, own);
+    const struct cs_rank_at at = cs_plan_at(plan, rank);
+    p->tp = (struct cs_tp){shape.tp, at.tp, shape.ep, at.ep};
     p->graph = graph;
-    if (p->tp.ranks <= 1)
+    if (p->tp.ranks <= 1 && p->tp.ep <= 1)
         return;
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].rank == own)
@@ -441,8 +461,10 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
     view_graph(p, graph, plan, rank);
     p->embed_rank = p->head_rank = -1;
     p->n_replicas = cs_plan_holders(plan, a.rank);
-    p->replica = cs_plan_replica(plan, rank) * cs_plan_rank_shape(plan, a.rank).cp +
-                 cs_plan_at(plan, rank).cp;
+    p->replica = cs_plan_holder(plan, rank);
+    p->holders[CS_HELD_BY_ALL] = (struct cs_holders){p->n_replicas, p->replica};
+    p->holders[CS_HELD_EXPERTS] = (struct cs_holders){
+        cs_plan_expert_holders(plan, a.rank), p->replica / cs_plan_rank_shape(plan, a.rank).ep};
     p->shard = calloc((size_t)graph->n_params + 1, sizeof *p->shard);
     p->bucket = calloc((size_t)graph->n_params + 2, sizeof *p->bucket);
     p->index = calloc((size_t)graph->n_params + 1, sizeof *p->index);
@@ -584,8 +606,9 @@ int cs_params_listed(const struct cs_params *params, const struct cs_shard **out
     int n = 0;
     for (int32_t i = 0; i < params->n; i++) {
         const struct cs_shard *t = &params->shard[i];
-        const bool is_stored =
-            t->grad != NULL ? t->own_n > 0 : t->is_restored && params->replica == 0;
+        const bool is_stored = t->grad != NULL
+                                   ? t->own_n > 0
+                                   : t->is_restored && cs_params_holders(params, t)->at == 0;
         if (t->is_counted && cs_shard_is_first(t) && is_stored)
             out[n++] = t;
     }

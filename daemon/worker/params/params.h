@@ -58,11 +58,21 @@ struct cs_shard {
     int32_t n_adapters;
 };
 
+/* Ranks that have the same parameters, and which of them this one is: those of all replicas of the
+ * stage and all parts of a context. Of experts that are spread over ranks every ep-th has the same. */
+enum cs_held { CS_HELD_BY_ALL, CS_HELD_EXPERTS, CS_HELDS };
+
+struct cs_holders {
+    int32_t n, at;
+};
+
 /* Gradients that replicas sum together: those of some layers of one stage, one behind the other.
  * The acts of the same parameters lie at the same places of `weights`. Its elements are dealt out
  * evenly: replica k updates the k-th part (ZeRO, Rajbhandari et al. 2020, stage 1). */
 struct cs_bucket {
-    int64_t at, n;                  /* elements of grads, a multiple of the replicas */
+    int64_t at, n;                  /* elements of grads, a multiple of its holders */
+    int64_t own_at;                 /* of this rank's parts of all buckets, one behind the other */
+    enum cs_held held;              /* whose it is */
     int32_t first_layer, end_layer; /* graph->layers; it is complete when first_layer's backward is
                                      * done; -1: of a tied embedding, after all others */
 };
@@ -87,7 +97,8 @@ struct cs_params {
     size_t grad_bytes;
     size_t grad_size;            /* bytes of an element of gradients and moments: 4, or 2 in bf16 */
     int32_t n_replicas, replica; /* ranks with these weights (cs_plan_holders), and which of them */
-    struct cs_bucket *bucket;    /* (n_buckets) in order of layers */
+    struct cs_holders holders[CS_HELDS]; /* the same; experts: as all where they are not spread */
+    struct cs_bucket *bucket;            /* (n_buckets) in order of layers */
     int32_t n_buckets;
     struct cs_adapter *adapter; /* by the shard that has them */
     float *staging;             /* host: one tensor on its way, NULL: one replica on the host */
@@ -156,8 +167,11 @@ enum cs_status cs_params_state(struct cs_params *params, const struct cs_shard *
                                enum cs_state which, float *host, struct cs_err *err) CS_NODISCARD;
 /* the elements of gradients from the n-th on */
 void *cs_params_grad(const struct cs_params *params, int64_t n);
-/* the elements of an entry that a replica updates */
-void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t replica,
+/* who has the same of an entry */
+const struct cs_holders *cs_params_holders(const struct cs_params *params,
+                                           const struct cs_shard *t);
+/* the elements of an entry that one of its holders updates */
+void cs_params_part(const struct cs_params *params, const struct cs_shard *t, int32_t holder,
                     int64_t *at, int64_t *n);
 
 #endif

@@ -195,7 +195,8 @@ static enum cs_status load_module(struct cs_params *params, const struct cs_modu
     enum cs_status status = open_adapters(params->graph, id, &from.saved, err);
     for (int32_t i = 0; status == CS_OK && i < params->n; i++) {
         struct cs_shard *t = &params->shard[i];
-        if (t->param->module == id && !(t->is_tied_head && params->embed != NULL))
+        const bool is_elsewhere = t->param->count == 0; /* an expert of another rank */
+        if (t->param->module == id && !is_elsewhere && !(t->is_tied_head && params->embed != NULL))
             status = load_one(params, &from, t, err);
     }
     cs_hfdir_close(from.dir);
@@ -293,7 +294,7 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
     int32_t missing = 0;
     for (int32_t i = 0; i < params->n; i++) {
         struct cs_shard *t = &params->shard[i];
-        if (t->is_tied_head && params->embed != NULL)
+        if ((t->is_tied_head && params->embed != NULL) || t->param->count == 0)
             continue;
         /* Frozen now but stored: it was trained before it was frozen, its values count. */
         const enum cs_status status = resume_one(params, t, ckpt, &missing, err);

@@ -72,6 +72,9 @@ static json_t *stages_of(const struct cs_golden_job *job, const json_t *modules)
         json_object_set_new(parallel, branch,
                             json_pack("{s:i, s:i, s:i, s:s*}", "pp", pp, "tp", tp > 1 ? tp : 1,
                                       "cp", cp > 1 ? cp : 1, "recompute", recompute));
+        if (is_llm && job->experts > 1)
+            json_object_set_new(json_object_get(parallel, branch), "ep",
+                                json_integer(job->experts));
     }
     return parallel;
 }

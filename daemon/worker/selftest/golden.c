@@ -96,6 +96,7 @@ static enum cs_status make_document(struct cs_golden *g, const char *adapter, bo
             is_spread && g->layout->encoder_context > 1 ? g->layout->encoder_context : 1,
         .tensors = is_spread ? g->layout->tensors : 1,
         .encoder_tensors = is_spread ? g->layout->encoder_tensors : 1,
+        .experts = is_spread && g->layout->experts > 1 ? g->layout->experts : 1,
         .samples = batch,
         .seq_tokens = rows_of(g),
         .values = values_of(g),
@@ -155,4 +156,7 @@ void cs_golden_name(const struct cs_golden *g, struct cs_selftest *out)
             const json_t *type = json_object_get(cs_hfdir_root_config(g->part[k]), "model_type");
             snprintf(out->family, sizeof out->family, "%s", json_string_value(type));
         }
+    for (int32_t m = 0; m < g->graph->n_modules; m++)
+        if (g->graph->modules[m].arch.experts.n > out->n_experts)
+            out->n_experts = g->graph->modules[m].arch.experts.n;
 }

@@ -74,6 +74,7 @@ struct cs_golden_job {
     int slots, replicas;                     /* of a step */
     int context, encoder_context; /* ranks that split rows of the language model, items */
     int tensors, encoder_tensors; /* ranks that share the matrices of a stage */
+    int experts;                  /* ranks that share those of the language model */
     int32_t seq_tokens, samples;  /* rows and documents of a slot */
     int64_t values;               /* of all media; an item has no more */
 };

@@ -25,8 +25,8 @@ static json_t *outcome_json(const struct cs_selftest *test, const char *device)
         is_good &= cs_selftest_is_good(&test->check[i]);
         json_array_append_new(checks, check_json(&test->check[i]));
     }
-    return json_pack("{s:s, s:s, s:o, s:b}", "family", test->family, "device", device, "checks",
-                     checks, "ok", (int)is_good);
+    return json_pack("{s:s, s:s, s:i, s:o, s:b}", "family", test->family, "device", device,
+                     "experts", test->n_experts, "checks", checks, "ok", (int)is_good);
 }
 
 /* of the request; its texts stay in the request */
@@ -40,6 +40,7 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         .encoder_context = (int)cs_msg_int(in, "encoder_context", 1),
         .tensors = (int)cs_msg_int(in, "tensors", 1),
         .encoder_tensors = (int)cs_msg_int(in, "encoder_tensors", 1),
+        .experts = (int)cs_msg_int(in, "experts", 1),
         .modality = cs_msg_str(in, "modality", NULL),
         .schedule = cs_msg_str(in, "schedule", NULL),
         .recompute = cs_msg_str(in, "recompute", NULL),
@@ -50,11 +51,12 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         out->stages + out->encoder_stages > CS_SELFTEST_RANKS ||
         out->replicas > CS_SELFTEST_RANKS || out->context > CS_SELFTEST_RANKS || out->tensors < 1 ||
         out->tensors > CS_SELFTEST_RANKS || out->encoder_tensors < 1 ||
-        out->encoder_tensors > CS_SELFTEST_RANKS)
+        out->encoder_tensors > CS_SELFTEST_RANKS || out->experts < 1 ||
+        out->experts > CS_SELFTEST_RANKS)
         return cs_fail(
             err, CS_LIMIT,
-            "layout: stages, encoder_stages, replicas, context, encoder_context, tensors and "
-            "encoder_tensors are 1 to %d",
+            "layout: stages, encoder_stages, replicas, context, encoder_context, tensors, "
+            "encoder_tensors and experts are 1 to %d",
             CS_SELFTEST_RANKS);
     return CS_OK;
 }

@@ -71,6 +71,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
     CS_TRY(cs_tensor_ranks_new(c->rank, t->params, c->comm, c->sharers, c->deadline_ms, &t->tensors,
                                err));
+    CS_TRY(
+        cs_expert_ranks_new(plan, c->rank, t->params, c->comm, c->deadline_ms, &t->experts, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
         CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
@@ -127,6 +129,7 @@ void cs_trainer_free(struct cs_trainer *trainer)
     cs_exec_free(trainer->exec);
     cs_optim_free(trainer->optim);
     cs_tensor_ranks_free(trainer->tensors);
+    cs_expert_ranks_free(trainer->experts);
     cs_params_free(trainer->params);
     for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
         cs_input_free(&trainer->inputs[i]);

@@ -4,6 +4,7 @@
 #ifndef CS_WORKER_TRAIN_TRAINER_H
 #define CS_WORKER_TRAIN_TRAINER_H
 
+#include "worker/comm/experts.h"
 #include "worker/exec/exec.h"
 
 struct cs_trainer_config {
@@ -30,6 +31,7 @@ struct cs_trainer {
     struct cs_input *inputs; /* (CS_STEP_MAX_SLOTS) memory is reused */
     struct cs_program_entry *programs;
     struct cs_tensor_ranks *tensors; /* NULL: no others share its stage */
+    struct cs_expert_ranks *experts; /* NULL: no others have experts of it */
     bool has_head; /* a rank that tells the loss, one in every replica and part of a context */
     struct cs_manifest *own; /* of a step: this replica's slots */
     struct cs_slot *slot;    /* (CS_STEP_MAX_SLOTS) those slots */

@@ -1,4 +1,4 @@
--- exit 4: bad/search_experts.lua:6: cs.search: parallel.llm.ep = 2: experts are not spread over ranks yet; leave ep out or choose 1
+-- exit 4: bad/search_experts.lua:6: cs.search: parallel.llm.ep = 2: llm has no layers with experts; leave ep out
 local cs = require "cornstarch"
 local llm = cs.config { model_type = "llama", hidden_size = 64, intermediate_size = 128, num_hidden_layers = 4, num_attention_heads = 4,
   num_key_value_heads = 2, vocab_size = 512, max_position_embeddings = 256, rms_norm_eps = 1e-5, hidden_act = "silu" }

@@ -3,6 +3,7 @@
 
 #include "core/mask/amounts.h"
 #include "core/model/keeps.h"
+#include "core/model/tensor_parallel.h"
 
 _Static_assert((int)CS_MAX_ENCODERS <= (int)CS_MASK_AMOUNTS, "a modality per encoder");
 
@@ -74,6 +75,24 @@ int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_
     return dp > 1 ? grads + (state - grads) / dp : state;
 }
 
+static int64_t trained_of_experts(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    int64_t n = 0;
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++)
+        if (graph->params[i].is_trainable && cs_param_is_of_expert(&graph->params[i]))
+            n += graph->params[i].count;
+    return n;
+}
+
+int64_t cs_layer_state(const struct cs_layer_bytes *layer, bool keeps_bf16,
+                       const struct cs_device_class *device, int32_t holders, int32_t ep)
+{
+    if (ep <= 1)
+        return cs_replica_state(layer->state, keeps_bf16, device, holders);
+    return cs_replica_state(layer->state - layer->expert_state, keeps_bf16, device, holders) +
+           cs_replica_state(layer->expert_state, keeps_bf16, device, holders / ep);
+}
+
 struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                                      const struct cs_slot_budget *budget,
                                      const struct cs_device_class *device)
@@ -93,5 +112,7 @@ struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct 
     return (struct cs_layer_bytes){
         .weight = elements * element,
         .state = trained * cs_state_bytes(graph->keeps_bf16, device).all,
+        .expert_state =
+            trained_of_experts(graph, layer) * cs_state_bytes(graph->keeps_bf16, device).all,
         .saved = keeps ? cs_layer_saved_bytes(graph, layer, work.tokens) / 4 * element : 0};
 }

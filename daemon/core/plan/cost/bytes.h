@@ -34,9 +34,14 @@ int64_t cs_replica_state(int64_t state, bool keeps_bf16, const struct cs_device_
 /* bytes of one layer: parameters, gradients with optimizer state, activations kept per slot */
 struct cs_layer_bytes {
     int64_t weight, state, saved;
+    int64_t expert_state; /* of state: what is of its experts */
 };
 struct cs_layer_bytes cs_layer_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                                      const struct cs_slot_budget *budget,
                                      const struct cs_device_class *device);
+/* What a rank keeps of its state, where `holders` ranks have the layer's weights, and every ep-th of
+ * them the same experts. */
+int64_t cs_layer_state(const struct cs_layer_bytes *layer, bool keeps_bf16,
+                       const struct cs_device_class *device, int32_t holders, int32_t ep);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "core/model/placements.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/experts.h"
 #include "core/plan/cost/round.h"
 #include "core/plan/cost/tensors.h"
 
@@ -279,5 +280,6 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
     share_items(spec, graph, cost);
     CS_TRY(share_context(spec, graph, budget, device, profile, cost, err));
     cs_share_tensors(spec, graph, budget, device, cost);
+    cs_spread_experts(spec, graph, budget, device, cost);
     return CS_OK;
 }

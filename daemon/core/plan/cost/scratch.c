@@ -77,16 +77,20 @@ static struct half delta_scratch(const struct cs_arch *a, const struct cs_layer 
                          cs_recurrent_product_width(r) + 2 * conv + 4 * values + 2 * rule};
 }
 
-/* Rows in the places of their pairs, before and after an expert. */
+/* Rows in the places of their pairs, before and after an expert. Where ranks share experts rows that go
+ * lie beside those that have come, by rank and by expert. */
 static struct half experts_scratch(const struct cs_arch *a, const struct cs_layer *layer,
                                    enum cs_recompute recompute, int element)
 {
     const int64_t rows = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_WIDTH),
                   inner = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_FFN);
     const int64_t routes = 5 * (int64_t)a->experts.top_k * 4 / element;
+    const int64_t sent = (int64_t)a->experts.top_k * a->width,
+                  order = 3 * (int64_t)cs_experts_pairs(&a->experts) * 4 / element;
+    const int64_t ways = cs_experts_ranks(&a->experts) > 1 ? rows + sent + order : 0;
     (void)recompute;
-    return (struct half){rows + routes, a->experts.n + 2 * inner + routes + a->width +
-                                            larger(3 * inner + rows, rows)};
+    return (struct half){rows + routes + ways, a->experts.n + 2 * inner + routes + a->width + ways +
+                                                   larger(3 * inner + rows, rows)};
 }
 
 static half_scratch *const mixers[CS_MIXERS] = {

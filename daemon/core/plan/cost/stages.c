@@ -28,7 +28,7 @@ void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
-        const int32_t holders = cs_plan_holders(plan, stage->rank);
+        const int32_t holders = cs_plan_holders(plan, stage->rank), ep = cs_plan_shape(plan, s).ep;
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
             struct cs_layer_bytes bytes =
                 cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device);
@@ -36,7 +36,7 @@ void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *
             stage->bwd_input_ns += cost[l].bwd_input_ns;
             stage->bwd_weight_ns += cost[l].bwd_weight_ns;
             stage->weight_bytes += bytes.weight;
-            stage->state_bytes += cs_replica_state(bytes.state, graph->keeps_bf16, device, holders);
+            stage->state_bytes += cs_layer_state(&bytes, graph->keeps_bf16, device, holders, ep);
             stage->saved_bytes += cs_context_share(plan, s, bytes.saved);
         }
     }

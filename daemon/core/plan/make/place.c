@@ -31,7 +31,8 @@ enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_in
     *out = (struct cs_placing){.placement = placement,
                                .schedule = schedule,
                                .chunks = schedule->layout == CS_LAYOUT_CHUNKS ? CS_PLAN_CHUNKS : 1,
-                               .cp = 1};
+                               .cp = 1,
+                               .ep = 1};
     if ((placement->layouts >> schedule->layout & 1u) == 0)
         return cs_fail(err, CS_PLAN,
                        "schedule %s (%s) does not go with modality %s; choose %s, or schedule "
@@ -114,16 +115,16 @@ static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *g
     return stage;
 }
 
-static struct cs_rank_shape shape_of(const struct cs_plan *plan, int32_t tp, int32_t cp)
+static struct cs_rank_shape shape_of(const struct cs_plan *plan, int32_t tp, int32_t cp, int32_t ep)
 {
-    return (struct cs_rank_shape){.tp = tp, .cp = cp, .ep = 1, .dp = cs_plan_replicas(plan)};
+    return (struct cs_rank_shape){.tp = tp, .cp = cp, .ep = ep, .dp = cs_plan_replicas(plan)};
 }
 
 static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies, int32_t cp,
                          struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t r = 0; r < copies; r++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, r, r, shape_of(plan, 1, cp), arena);
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, shape_of(plan, 1, cp, 1), arena);
         stage->first_layer = graph->branches[b].first_layer;
         stage->n_layers = graph->branches[b].n_layers;
         stage->copies = copies;
@@ -136,10 +137,11 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
 {
     int32_t layer = graph->branches[b].first_layer;
     int32_t ranks = b == graph->llm ? cuts->n_stages[b] / placing->chunks : cuts->n_stages[b];
+    const int32_t ep = b == graph->llm ? placing->ep : 1;
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage =
             add_stage(plan, graph, b, s, base + s % ranks,
-                      shape_of(plan, placing->tp[b], placing->branch_cp[b]), arena);
+                      shape_of(plan, placing->tp[b], placing->branch_cp[b], ep), arena);
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;

@@ -16,6 +16,7 @@ struct cs_placing {
     const struct cs_schedule_info *schedule;
     int32_t chunks;              /* of an LLM stage, 1: it is not cut further */
     int32_t cp;                  /* ranks of an LLM stage that split the rows of a slot */
+    int32_t ep;                  /* ranks that share the experts of an LLM layer */
     int32_t tp[CS_MAX_BRANCHES]; /* ranks of a branch's stages that share its matrices */
     /* ranks of a branch's stages: those of the LLM split its rows (cp), those of an encoder share its items */
     int32_t branch_cp[CS_MAX_BRANCHES];

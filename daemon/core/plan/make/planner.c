@@ -18,6 +18,7 @@
 #include "core/plan/derive.h"
 #include "core/plan/groups.h"
 #include "core/plan/make/context.h"
+#include "core/plan/make/experts.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/split.h"
 #include "core/plan/make/tensors.h"
@@ -27,7 +28,7 @@ enum {
     MAX_ITEMS = 256,
     MAX_MIXED_ITEMS = 4096,
     TEXT_PER_ITEM = 8,
-    MAX_WHY = 4 * CS_MAX_BRANCHES + 7
+    MAX_WHY = 4 * CS_MAX_BRANCHES + 8
 };
 
 struct planner {
@@ -325,8 +326,9 @@ static struct rank_bytes rank_bytes(const struct planner *p, int32_t layer)
         cs_layer_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device);
     return (struct rank_bytes){
         .weight =
-            (double)(bytes.weight + cs_replica_state(bytes.state, p->graph->keeps_bf16,
-                                                     p->cluster->device, holders_of(p, branch))),
+            (double)(bytes.weight + cs_layer_state(&bytes, p->graph->keeps_bf16, p->cluster->device,
+                                                   holders_of(p, branch),
+                                                   branch == p->graph->llm ? p->placing.ep : 1)),
         .saved = part_of_rows(p, branch) * (double)bytes.saved -
                  (double)recompute_effect(p, layer, 0).bytes};
 }
@@ -605,6 +607,11 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
                                    "ranks of every stage.",
                                    b == p->graph->llm ? ", the words" : "",
                                    p->graph->branches[b].name, p->placing.tp[b]));
+    if (p->placing.ep > 1)
+        say(p, cs_arena_printf(p->arena,
+                               "The experts of a layer of %s are spread over %d ranks, which each "
+                               "row goes to and comes back from.",
+                               p->graph->branches[p->graph->llm].name, p->placing.ep));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];
@@ -648,6 +655,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, cluster->device, &p.placing, err));
     CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
+    CS_TRY(cs_expert_ranks(spec, graph, cluster->device, &p.placing, err));
     p.graph = cs_tensor_graph(graph, &p.placing, arena);
     CS_TRY(make_budget(&p, err));
     CS_TRY(choose_counts(&p, err));

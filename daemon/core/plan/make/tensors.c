@@ -63,8 +63,10 @@ const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,
     struct cs_tp_view view;
     bool is_shared = false;
     for (int32_t b = 0; b < graph->n_branches; b++) {
-        tp[b] = (struct cs_tp){placing->tp[b], placing->tp[b] - 1}; /* the last has what is left */
-        is_shared = is_shared || placing->tp[b] > 1;
+        const int32_t ep = b == graph->llm ? placing->ep : 1;
+        /* the last has what is left */
+        tp[b] = (struct cs_tp){placing->tp[b], placing->tp[b] - 1, ep, ep - 1};
+        is_shared = is_shared || placing->tp[b] > 1 || ep > 1;
     }
     if (!is_shared)
         return graph;

@@ -1,0 +1,50 @@
+/* Adds the ways of rows between the ranks of experts to the times of layers. */
+#include "core/plan/cost/experts.h"
+
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/round.h"
+
+/* exchanges that wait for each other: counts, rows that go, rows that come back */
+enum { WAITS = 3 };
+
+struct ranks {
+    int32_t ep, cp;
+};
+
+static struct ranks ranks_of(const struct cs_spec *spec, const char *branch)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return (struct ranks){given != NULL && given->ep > 1 ? given->ep : 1,
+                          given != NULL && given->cp > 1 ? given->cp : 1};
+}
+
+int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t pairs, int times, int32_t ep,
+                           const struct cs_device_class *device)
+{
+    const int64_t bytes = times * pairs * arch->width * cs_device_element_bytes(device);
+    if (device->link_bytes_per_s <= 0)
+        return 0;
+    return WAITS * device->link_latency_ns +
+           cs_divide_up((cs_u128)bytes * (cs_u128)(ep - 1) * 1000000000u / (cs_u128)ep,
+                        device->link_bytes_per_s);
+}
+
+void cs_spread_experts(const struct cs_spec *spec, const struct cs_graph *graph,
+                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                       struct cs_layer_cost *cost)
+{
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const int32_t branch = graph->modules[layer->module].branch;
+        const struct ranks ranks = ranks_of(spec, graph->branches[branch].name);
+        if (ranks.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
+            continue;
+        const struct cs_arch *arch = cs_layer_arch(graph, layer);
+        const int64_t tokens = cs_layer_work(graph, layer, budget).tokens;
+        const int64_t pairs = (tokens + ranks.cp - 1) / ranks.cp * arch->experts.top_k;
+        cost[i].fwd_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_FWD, ranks.ep, device);
+        if (layer->needs_input_grad || layer->needs_weight_grad)
+            cost[i].bwd_input_ns +=
+                cs_experts_move_ns(arch, pairs, CS_EXPERTS_BWD, ranks.ep, device);
+    }
+}

@@ -1,0 +1,53 @@
+/* Refuses layouts with ep that do not run, before anything starts. */
+#include "core/plan/make/experts.h"
+
+#include "core/base/buf.h"
+#include "core/model/tensor_parallel.h"
+#include "core/plan/cost/bytes.h"
+
+static int32_t asked_for(const struct cs_spec *spec, const char *branch)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL && given->ep > 1 ? given->ep : 1;
+}
+
+/* how experts can be spread over so many ranks with the same rest of a stage */
+static enum cs_status refuse(const char *name, int32_t ep, int32_t dp, int32_t cp,
+                             struct cs_err *err)
+{
+    struct cs_buf list = {0};
+    for (int32_t n = 1; n <= dp * cp; n++)
+        if (dp * cp % n == 0)
+            cs_buf_addf(&list, "%s%d", n > 1 ? ", " : "", n);
+    const enum cs_status status =
+        cs_fail(err, CS_PLAN,
+                "plan.parallel.%s.ep = %d does not divide dp * cp = %d * %d, the ranks that have a "
+                "stage of %s; numbers that do: %s",
+                name, ep, dp, cp, name, cs_buf_str(&list));
+    cs_buf_free(&list);
+    return status;
+}
+
+enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
+                               const struct cs_device_class *device, struct cs_placing *placing,
+                               struct cs_err *err)
+{
+    const int32_t dp = spec->dp > 1 ? spec->dp : 1;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const char *name = graph->branches[b].name;
+        const int32_t ep = asked_for(spec, name);
+        if (b == graph->llm)
+            placing->ep = ep;
+        if (ep == 1)
+            continue;
+        CS_TRY(cs_ep_check(graph, b, ep, placing->tp[b], err));
+        if (dp * placing->branch_cp[b] % ep != 0)
+            return refuse(name, ep, dp, placing->branch_cp[b], err);
+        if (cs_device_element_bytes(device) != 4)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.ep = %d: experts are spread over CPU ranks only yet, "
+                           "not on a %s; set ep = 1, or plan for cs.cluster { device = \"cpu\" }",
+                           name, ep, device->name);
+    }
+    return CS_OK;
+}

@@ -1,0 +1,134 @@
+#!/bin/bash
+# Expert parallelism: ranks that share the experts of the language model compute what one rank does, over replicas and
+# parts of the rows, with stages, shared matrices and frozen experts; evaluation, checkpoints, other layouts, export; two
+# families, one with a tensor for every expert, one with a tensor for all.
+. "$(dirname "$0")/../support/e2e.sh"
+compared=0
+
+# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3: sums are made in another order
+near() {
+  python3 - "$jobs/$1/journal" "$jobs/$2/journal" "${4:-0}" <<'PY' || fail "$3: differs from one rank"
+import json, math, sys
+def rows(path, kind):
+    found = (json.loads(line) for line in open(path) if line.endswith("\n"))
+    return {r["step"]: r for r in found if r["type"] == "runner.step" and r.get("kind", "train") == kind}
+def off(a, b):
+    assert math.isfinite(a) and math.isfinite(b), (a, b)
+    return abs(a - b) / max(abs(a), 1e-3)
+one, two = (rows(path, "train") for path in sys.argv[1:3])
+assert sorted(two) == list(range(len(two))) and 9 < len(two) <= len(one), (sorted(one), sorted(two))
+for step in two:
+    for key in ("loss", "grad_norm"):
+        worst = off(one[step][key], two[step][key])
+        assert worst <= 1e-4, (step, key, one[step][key], two[step][key])
+    assert one[step]["trained_tokens"] == two[step]["trained_tokens"], step
+one, two = (rows(path, "eval") for path in sys.argv[1:3])
+assert sorted(one) == sorted(two) and len(one) == int(sys.argv[3]), (sorted(one), sorted(two))
+for step in one:
+    assert off(one[step]["loss"], two[step]["loss"]) <= 1e-3, step
+    for key in ("samples", "trained_tokens", "correct"):
+        assert one[step][key] == two[step][key], (step, key, one[step][key], two[step][key])
+PY
+  compared=$((compared + 1))
+}
+
+make_data 48
+python3 - <<'PY'
+import json
+rows = json.load(open("data/train.json"))
+for row in rows[1::2]: # no picture at all
+    row.pop("image")
+    row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("<image>\n", "")
+json.dump(rows, open("data/mixed.json", "w"))
+common = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+              vocab_size=512, max_position_embeddings=1024, hidden_act="silu", rms_norm_eps=1e-5, initializer_range=0.1,
+              output_router_logits=True, tie_word_embeddings=False)
+json.dump(dict(common, model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"], intermediate_size=48,
+               moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True, mlp_only_layers=[1],
+               router_aux_loss_coef=0.05), open("each.json", "w"))
+json.dump(dict(common, model_type="mixtral", architectures=["MixtralForCausalLM"], intermediate_size=24,
+               num_local_experts=5, num_experts_per_tok=2, router_aux_loss_coef=0.02), open("mixtral.json", "w"))
+PY
+for family in each mixtral; do
+  "$C" model init $family.json data/$family --seed 2 --text data/text.txt --vocab 384 >/dev/null
+done
+test='eval={ data = cs.data.llava { json = "data/test.json", images = "data/images" }, every_steps = 10 }'
+common=('llm_dir="data/each"' 'json="data/mixed.json"' batch=6 seq=256 slots=4)
+one='modality="encoder-colocated"'
+
+# --- everything trains
+write_job one.lua "${common[@]}" "$test" "$one"
+base=$(done_job one.lua)
+check() { # WHAT RANKS KEY=VALUE...
+  local what=$1 ranks=$2 id
+  shift 2
+  write_job ep.lua "${common[@]}" "$test" "$@"
+  id=$(done_job ep.lua)
+  [ "$("$C" show "$id" --json | field plan.n_ranks)" = "$ranks" ] || fail "$what: not $ranks ranks a replica"
+  near "$base" "$id" "$what" 2
+  echo "$id" >last
+}
+check "two replicas, ep 2" 2 'llm=1, ep = 2' 'plan=dp = 2,'
+expect_rc 0 "$C" export "$(cat last)" out
+expect_rc 0 "$C" model check out/llm
+python3 - "$jobs/$base" "$jobs/$(cat last)" <<'PY' || fail "the parameters at the end are not told as one rank tells them"
+import json, sys
+one, two = (json.load(open(path + "/weights.json"))["xxh3"] for path in sys.argv[1:3])
+assert sorted(one) == sorted(two) and sum("experts" in name for name in one) > 20, (len(one), len(two))
+PY
+check "two parts of the rows, ep 2, two stages" 5 'llm=2, cp = 2, ep = 2' 'plan=schedule = "zb-h1",'
+check "two replicas of two parts, ep 4 of 6 experts" 3 'llm=1, cp = 2, ep = 4' 'plan=dp = 2,'
+check "four replicas, ep 2" 1 "$one" 'llm=1, ep = 2' 'plan=dp = 4,'
+check "two replicas of tp 2, ep 2" 3 'llm=1, tp = 2, ep = 2' 'plan=dp = 2,'
+
+# --- another family; experts that are frozen, whose values are told as they were
+common[0]='llm_dir="data/mixtral"'
+write_job one.lua "${common[@]}" "$test" "$one"
+base=$(done_job one.lua)
+check "mixtral, ep 2 of 5 experts" 2 'llm=1, ep = 2' 'plan=dp = 2,'
+write_job one.lua "${common[@]}" "$one" 'train=:train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'
+write_job ep.lua "${common[@]}" 'llm=1, ep = 2' 'plan=dp = 2,' \
+  'train=:train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'
+alone=$(done_job one.lua)
+shared=$(done_job ep.lua)
+near "$alone" "$shared" "adapters beside frozen experts"
+python3 - "$jobs/$alone" "$jobs/$shared" <<'PY' || fail "frozen experts that ranks share are not told as one rank has them"
+import json, sys
+one, two = (json.load(open(path + "/weights.json"))["xxh3"] for path in sys.argv[1:3])
+frozen = [name for name in one if name.startswith("llm/") and "lora" not in name]
+assert len(frozen) > 20 and all(one[name] == two[name] for name in frozen), [n for n in frozen if one[n] != two.get(n)]
+PY
+
+# --- a job goes on with other numbers of ranks: as the one that nothing disturbed, in steps long enough for few: one day
+# rounding sends a row to another expert
+long=("${common[@]}" steps=100000 lr=1e-4 batch=36 slots=12)
+write_job one.lua "${long[@]}" "$one"
+write_job ep2.lua "${long[@]}" "$one" 'llm=1, ep = 2' 'plan=dp = 2,'
+write_job ep4.lua "${long[@]}" 'llm=1, cp = 2, ep = 4' 'plan=dp = 2,'
+write_job dp2.lua "${long[@]}" "$one" 'plan=dp = 2,'
+undisturbed=$(submit one.lua)
+id=$(submit ep2.lua)
+for next in ep4 one ep2 dp2; do
+  wait_step "$id" $(($(job "$id" step) + 3))
+  expect_rc 0 "$C" pause "$id"
+  wait_state "$id" PAUSED
+  expect_rc 0 "$C" resume "$id" $next.lua
+  wait_state "$id" RUN
+done
+wait_step "$id" $(($(job "$id" step) + 3))
+expect_rc 0 "$C" stop "$id" --now
+until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
+expect_rc 0 "$C" stop "$undisturbed" --now
+near "$undisturbed" "$id" "from ep 2 to ep 4, to one rank, to ep 2, to two replicas" 0
+
+# --- what cannot run is refused before anything starts, by name
+refused() { # EXIT TEXT KEY=VALUE...
+  write_job bad.lua "${common[@]}" "${@:3}"
+  expect_rc "$1" "$C" submit bad.lua
+  expect_text "$2"
+}
+refused 4 'ep = 3 does not divide dp * cp = 2 * 2' 'llm=1, cp = 2, ep = 3' 'plan=dp = 2,'
+refused 4 'have 5 experts each' 'llm=1, ep = 6' 'plan=dp = 6,' slots=6
+refused 4 'vision has no layers with experts' 'vision=1, ep = 2' 'plan=dp = 2,'
+refused 4 'llm has no layers with experts' 'llm_dir="data/llm"' 'llm=1, ep = 2' 'plan=dp = 2,'
+echo "ok: $compared layouts"
