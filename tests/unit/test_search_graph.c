@@ -24,16 +24,21 @@ struct fixture {
     struct cs_cluster cluster;
 };
 
-static struct fixture open_model(const char *rules, bool is_tied)
+static struct fixture open_spec(const struct cs_test_spec *options)
 {
     struct fixture f = {.arena = cs_arena_new(0)};
     struct cs_err err;
-    f.root = cs_test_spec_json(&(struct cs_test_spec){.rules = rules, .is_tied = is_tied});
+    f.root = cs_test_spec_json(options);
     if (cs_spec_read(f.root, f.arena, &f.spec, &err) != CS_OK ||
         cs_graph_build(f.spec, true, f.arena, &f.graph, &err) != CS_OK)
         fail_msg("%s", err.text);
     f.cluster = (struct cs_cluster){cs_device_class_find("h100-80g"), 2, 8};
     return f;
+}
+
+static struct fixture open_model(const char *rules, bool is_tied)
+{
+    return open_spec(&(struct cs_test_spec){.rules = rules, .is_tied = is_tied});
 }
 
 static void close_model(struct fixture *f)
@@ -207,6 +212,55 @@ static void long_sequences_are_shared_and_found_plans_run(void **state)
     assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
                      CS_PLAN);
     assert_non_null(strstr(err.text, "items of an encoder"));
+    close_model(&f);
+}
+
+/* Options with and without spread experts: the last of two ranks has 3 of 5 in every block that has some,
+ * and as much of the optimizer's state to share; a step waits for their rows. Found plans have an ep that
+ * divides dp * cp, and jobs run them on CPU ranks. */
+static void experts_are_spread_and_found_plans_run(void **state)
+{
+    struct fixture f = open_spec(&(struct cs_test_spec){.has_experts = true, .n_encoders = -1});
+    struct cs_search_options options = {.batch_slots = 8, .top = 40, .skip_planners = true};
+    struct cs_search_result result;
+    struct cs_err err;
+    int n_spread = 0;
+    (void)state;
+    f.cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    const struct cs_search_branch *branch = &problem_of(&f, NULL)->branch[0];
+    for (int i = 1; i < branch->n_options; i++) {
+        const struct cs_search_option *one = &branch->option[i - 1], *two = &branch->option[i];
+        if (one->ep != 1 || two->ep != 2)
+            continue;
+        assert_true(one->tp == two->tp && one->cp == two->cp && one->recompute == two->recompute);
+        for (int32_t l = 1; l < 4; l += 2) { /* behind the embedding, its second block has none */
+            const int64_t left = one->layer[l].weight_bytes - two->layer[l].weight_bytes;
+            assert_int_equal(left, 2 * 3 * 24 * 48 * 4 / one->tp);
+            assert_int_equal(one->layer[l].grad_bytes - two->layer[l].grad_bytes, left);
+            assert_int_equal(one->layer[l].optim_bytes, two->layer[l].optim_bytes);
+            assert_true(two->layer[l].fwd_ns > one->layer[l].fwd_ns);
+            assert_true(two->layer[l].bwd_input_ns > one->layer[l].bwd_input_ns);
+        }
+        assert_int_equal(one->layer[2].weight_bytes, two->layer[2].weight_bytes);
+        n_spread++;
+    }
+    assert_true(n_spread > 3);
+    for (options.fix[0].ep = 2; options.fix[0].ep <= 4; options.fix[0].ep *= 2) {
+        if (cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        assert_true(result.n_plans > 0);
+        for (int32_t i = 0; i < result.n_plans; i++) {
+            const struct cs_layout *layout = &result.plan[i].layout;
+            assert_int_equal(layout->branch[0].ep, options.fix[0].ep);
+            assert_int_equal(layout->dp * layout->branch[0].cp % options.fix[0].ep, 0);
+            if (!result.plan[i].runs)
+                fail_msg("plan %d: %s", i, result.plan[i].why_not_run);
+        }
+    }
+    options.fix[0].ep = 8;
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
+                     CS_PLAN);
+    assert_non_null(strstr(err.text, "ep = 8: its experts are spread over 1, 2, 4 ... 4 ranks"));
     close_model(&f);
 }
 
@@ -636,6 +690,7 @@ int main(void)
         cmocka_unit_test(tp_cuts_matrices_and_leaves_norms),
         cmocka_unit_test(a_context_takes_what_its_slowest_rank_takes),
         cmocka_unit_test(long_sequences_are_shared_and_found_plans_run),
+        cmocka_unit_test(experts_are_spread_and_found_plans_run),
         cmocka_unit_test(recompute_saves_bytes_and_costs_time),
         cmocka_unit_test(frozen_layers_have_no_backward_and_keep_nothing),
         cmocka_unit_test(a_profile_is_read_as_it_was_written_and_used),
