@@ -99,6 +99,34 @@ frozen = [name for name in one if name.startswith("llm/") and "lora" not in name
 assert len(frozen) > 20 and all(one[name] == two[name] for name in frozen), [n for n in frozen if one[n] != two.get(n)]
 PY
 
+# --- what a search finds with ranks of experts and of matrices is run as it says
+cat >found.lua <<'LUA'
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = { from = cs.hf "data/vision", projector = cs.projector.mlp {}, token = "<image>" } },
+  llm = cs.hf "data/mixtral",
+}:train("*")
+local found = cs.search {
+  model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 6 }, seq_tokens = 256, batch_slots = 4,
+  parallel = { vision = { pp = 1, tp = 1, cp = 1 }, llm = { pp = 1, tp = 2, cp = 1, ep = 2 } }, dp = 2, compare = false,
+  schedule = "1f1b", runs = true,
+}
+local best = found:plans()[1]
+assert(best.runs and best.parallel.llm.ep == 2 and best.parallel.llm.tp == 2, best.parallel.llm)
+return cs.job {
+  plan = found:plan(), data = cs.data.llava { json = "data/mixed.json", images = "data/images" },
+  optimizer = cs.optim.adamw { lr = 2e-3 }, batch_samples = 6, steps = 4,
+}
+LUA
+expect_rc 0 "$C" plan found.lua
+expect_text "experts of a layer of llm are spread over 2 ranks"
+id=$(done_job found.lua)
+python3 - "$jobs/$id/plan.json" <<'PY' || fail "the plan is not what was found"
+import json, sys
+llm = [s for s in json.load(open(sys.argv[1]))["stages"] if s["branch"] == "llm"]
+assert llm and all(s["ep"] == 2 and s["tp"] == 2 for s in llm), llm
+PY
+
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed, in steps long enough for few: one day
 # rounding sends a row to another expert
 long=("${common[@]}" steps=100000 lr=1e-4 batch=36 slots=12)
