@@ -49,6 +49,15 @@ static const struct cs_selftest_layout text_layouts[] = {
     {.stages = 2, .encoder_stages = 1, .replicas = 1, .tensors = 2, .context = 2, .schedule = "zb-h1"},
 };
 
+/* of models with experts */
+static const struct cs_selftest_layout expert_layouts[] = {
+    {.stages = 1, .encoder_stages = 1, .replicas = 2, .experts = 2},
+    {.stages = 1, .encoder_stages = 1, .replicas = 2, .experts = 2, .is_bare = true, .recompute = "full"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .context = 2, .experts = 2, .schedule = "zb-h1", .recompute = "selective"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 2, .context = 2, .experts = 4},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .experts = 2, .train = "llm.layers.1"},
+};
+
 /* clang-format on */
 
 /* Where the goldens are: CORNSTARCH_GOLDEN, else beside the project's folder. */
@@ -187,6 +196,24 @@ static void language_models_are_equal_over_ranks(void **state)
     assert_true(n_run >= 12);
 }
 
+/* One tensor for every expert, and one for all of them inside of a composite. */
+static void models_with_experts_are_equal_over_ranks(void **state)
+{
+    static const char *const here[] = {"mixtral", "qwen3-moe"};
+    char root[4096], path[8192];
+    int n_bad = 0;
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(here); i++) {
+        snprintf(path, sizeof path, "%s/%s", source_path("tests/golden/models"), here[i]);
+        n_bad += run_model(path, expert_layouts, CS_ARRAY_LEN(expert_layouts));
+    }
+    if (find_models(root)) {
+        snprintf(path, sizeof path, "%s/qwen3-vl-moe", root);
+        n_bad += run_model(path, expert_layouts, CS_ARRAY_LEN(expert_layouts));
+    }
+    assert_int_equal(n_bad, 0);
+}
+
 static void towers_alone_and_bad_layouts_are_refused(void **state)
 {
     char root[4096], path[8192];
@@ -213,6 +240,7 @@ int main(void)
         cmocka_unit_test(every_composite_is_equal_over_ranks),
         cmocka_unit_test(rarer_composites_are_equal_over_ranks),
         cmocka_unit_test(language_models_are_equal_over_ranks),
+        cmocka_unit_test(models_with_experts_are_equal_over_ranks),
         cmocka_unit_test(towers_alone_and_bad_layouts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,10 +162,9 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensors.place = at.tp;
     exec->tensors.sums = !is_host;
     exec->tensors.user = &exec->tensor_peers;
-    exec->context_peers = (struct cs_exec_peers){
-        exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
-    exec->tensor_peers =
-        (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
+    exec->context_peers =
+        (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
+    exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
     CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
     return set_groups(&exec->tensors, is_host, "CORNSTARCH_TENSOR_GROUPS", err);

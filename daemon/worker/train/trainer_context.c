@@ -31,7 +31,7 @@ static struct cs_tp_share words_of(const struct cs_trainer *t)
     if (ranks < 2 || place_in(t, t->config.graph->llm) < 0)
         return (struct cs_tp_share){0, 0};
     return cs_tp_share(t->tables->vocab,
-                       (struct cs_tp){ranks, cs_plan_at(plan, t->config.rank).tp});
+                       (struct cs_tp){.ranks = ranks, .at = cs_plan_at(plan, t->config.rank).tp});
 }
 
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)

@@ -5,4 +5,4 @@ local llm = cs.config { model_type = "mixtral", hidden_size = 64, intermediate_s
   num_local_experts = 8, num_experts_per_tok = 2 }
 local model = cs.mllm { llm = llm }:train "llm"
 local parallel = { llm = { cp = 3, ep = 4 } }
-return cs.plan { model = model, cluster = cs.cluster { device = "cpu", nodes = 1, devices = 8 }, parallel = parallel, dp = 2, slots = 4, seq_tokens = 64 }
+return cs.plan { model = model, cluster = cs.cluster { device = "cpu", nodes = 1, devices_per_node = 8 }, parallel = parallel, dp = 2, slots = 4, seq_tokens = 64 }
