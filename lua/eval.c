@@ -85,6 +85,8 @@ static void take_result(struct cs_lua *lua, struct cs_script_result *out)
     if (value && value->kind == CS_LUA_JOB) {
         out->kind = CS_SCRIPT_JOB;
         out->ranks = value->ranks;
+        out->found = json_incref(lua->state.found);
+        out->picked = lua->state.picked;
         out->document = json_deep_copy(value->json);
     } else if (value && value->kind == CS_LUA_SWEEP) {
         out->kind = json_object_get(value->json, "jobs") ? CS_SCRIPT_JOBS : CS_SCRIPT_SWEEP;
@@ -194,9 +196,16 @@ enum cs_status cs_lua_run_text(struct cs_lua *lua, const char *chunk, const char
     return status;
 }
 
-/* the search, the number */
+/* the search, unless the state knows one; the number */
 static int pick_plan(lua_State *L)
 {
+    if (lua_getfield(L, LUA_REGISTRYINDEX, CS_LUA_FOUND) == LUA_TNIL) {
+        lua_pushvalue(L, 1);
+        lua_setfield(L, LUA_REGISTRYINDEX, CS_LUA_FOUND);
+    } else {
+        lua_replace(L, 1);
+    }
+    lua_settop(L, 2);
     lua_getfield(L, 1, "plan");
     lua_insert(L, 1);
     lua_call(L, 2, 1);
@@ -207,9 +216,9 @@ enum cs_status cs_lua_pick_plan(struct cs_lua *lua, int n, struct cs_script_resu
                                 struct cs_err *err)
 {
     lua_State *L = lua->state.L;
-    cs_script_result_free(out);
     if (!lua_checkstack(L, 8))
         return cs_fail(err, CS_NO_MEMORY, "no memory for a plan");
+    cs_lua_state_again(&lua->state);
     lua_settop(L, 1);
     lua_pushcfunction(L, pick_plan);
     lua_insert(L, 1);
@@ -219,6 +228,7 @@ enum cs_status cs_lua_pick_plan(struct cs_lua *lua, int n, struct cs_script_resu
         return cs_fail(err, CS_INVALID, "%s", why ? why : "an error without a message");
     }
     take_result(lua, out);
+    out->picked = lua->state.picked;
     return CS_OK;
 }
 
@@ -226,5 +236,6 @@ void cs_script_result_free(struct cs_script_result *result)
 {
     json_decref(result->document);
     json_decref(result->defaults);
+    json_decref(result->found);
     *result = (struct cs_script_result){0};
 }

@@ -27,6 +27,9 @@ struct cs_script_result {
                        * else NULL; owned */
     int32_t ranks;    /* job: of its plan */
     json_t
+        *found; /* job: the search that its plan is of, as a sweep's document; NULL: none; owned */
+    int picked; /* its plan there, from 1 */
+    json_t
         *defaults; /* {function: {key: value as Lua text}}: what the script left to them; owned */
 };
 
@@ -49,8 +52,8 @@ enum cs_status cs_lua_results_text(struct cs_lua *lua, struct cs_buf *out,
                                    struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_lua_results_json(struct cs_lua *lua, json_t *list,
                                    struct cs_err *err) CS_NODISCARD;
-/* In place of the search that the last run returned (and that *out is of): its plan number n, from 1, as
- * found:plan(n) has it. CS_INVALID: there is none, or jobs do not run it. */
+/* Plan number n, from 1, of the search that the last run returned or made its job's plan of, as found:plan(n) has
+ * it; 0: the fastest that jobs run. May be asked again. CS_INVALID: there is none, or jobs do not run it. */
 enum cs_status cs_lua_pick_plan(struct cs_lua *lua, int n, struct cs_script_result *out,
                                 struct cs_err *err) CS_NODISCARD;
 void cs_script_result_free(struct cs_script_result *result);

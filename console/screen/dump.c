@@ -70,8 +70,11 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
     if (!is_side(dump->cols) || !is_side(dump->rows))
         return cs_fail(err, CS_USAGE, "a screen of %d x %d; sides go from 1 to %d", dump->cols,
                        dump->rows, MAX_SIDE);
-    struct cs_store *store = cs_store_new();
-    store->here = dump->here;
+    struct cs_store *store = dump->store ? dump->store : cs_store_new();
+    if (!dump->store)
+        store->here = dump->here;
+    else if (store->found.plans)
+        screen.plan_part = CS_PLAN_FOUND;
     enum cs_status status = dump->trace  ? cs_store_replay(store, dump->trace, err)
                             : dump->spec ? cs_store_script(store, dump->spec, err)
                                          : CS_OK;
@@ -90,6 +93,7 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
         cs_canvas_free(canvas);
     }
     cs_screen_free(&screen);
-    cs_store_free(store);
+    if (!dump->store)
+        cs_store_free(store);
     return status;
 }

@@ -8,18 +8,21 @@
 #include "core/base/buf.h"
 #include "core/plan/cluster.h"
 
+struct cs_store;
+
 /* Replays a trace file (with what lies beside it in its job directory), opens a view, presses keys
  * ("3 j Space", "g g", "C-d", "Esc": separated by spaces), draws and appends rows lines to out.
  * CS_USAGE: unknown view or key, with what there is. Sizes from 1x1 to 1000x1000. */
 struct cs_dump {
-    const char *trace;   /* path; or */
-    const json_t *spec;  /* ... the specification of a script, trace NULL */
-    const json_t *job;   /* what the daemon says of the job of the trace, NULL: nothing */
-    const json_t *node;  /* ... a node.show answer about GPUs, both others NULL */
-    struct cs_here here; /* of the script */
-    const char *view;    /* "jobs" "model" "pipeline" "logs" "plan"; NULL: pipeline, of a
+    const char *trace;      /* path; or */
+    struct cs_store *store; /* ... what is there already, borrowed; or */
+    const json_t *spec;     /* ... the specification of a script, trace NULL */
+    const json_t *job;      /* what the daemon says of the job of the trace, NULL: nothing */
+    const json_t *node;     /* ... a node.show answer about GPUs, both others NULL */
+    struct cs_here here;    /* of the script */
+    const char *view;       /* "jobs" "model" "pipeline" "logs" "plan"; NULL: pipeline, of a
                             script plan */
-    const char *keys;    /* NULL: none */
+    const char *keys;       /* NULL: none */
     int cols, rows;
     enum cs_glyph_set glyphs;
 };

@@ -115,9 +115,11 @@ static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
         cs_edit_draw(&screen->edit, marks[screen->prompt], area, 1, 0, true);
         return;
     }
-    const char *verb = screen->order->name;
+    const char *verb = screen->order ? screen->order->name : "";
     long long job = (long long)screen->order_job;
-    if (screen->prompt == CS_PROMPT_CONFIRM)
+    if (!screen->order)
+        cs_drawf(area, 1, 0, CS_STYLE_BANNER, " %s  y yes, any other key no ", screen->question);
+    else if (screen->prompt == CS_PROMPT_CONFIRM)
         cs_drawf(area, 1, 0, CS_STYLE_BANNER, " %s job %lld?  y yes, any other key no ", verb, job);
     else
         cs_drawf(area, 1, 0, CS_STYLE_BANNER,

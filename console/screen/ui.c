@@ -88,6 +88,14 @@ static void set_terminal(struct ui *ui)
     ui->theme = ui->screen.theme;
 }
 
+static void pick(struct ui *ui)
+{
+    struct cs_err err = {.text = ""};
+    if (ui->options->pick &&
+        ui->options->pick(ui->options->pick_user, ui->store, ui->screen.pick, &err) != CS_OK)
+        cs_ui_say(ui, CS_STYLE_WARN, err.text);
+}
+
 static void obey(struct ui *ui, unsigned todo)
 {
     if (todo & CS_DO_SELECT)
@@ -108,6 +116,8 @@ static void obey(struct ui *ui, unsigned todo)
         cs_lend_page(ui->term, &ui->screen, ui->store);
     if (todo & CS_DO_SHELL)
         cs_lend_command(ui->term, ui->screen.shell, ui->options->socket);
+    if (todo & CS_DO_PICK)
+        pick(ui);
     if (todo & CS_DO_LUA)
         cs_ui_lua_ask(ui);
     if (todo & CS_DO_QUIT)
@@ -303,6 +313,8 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
         cs_store_select(ui.store, options->job);
     if (options->store)
         ui.screen.view = CS_VIEW_PLAN;
+    if (options->store && ui.store->found.plans)
+        ui.screen.plan_part = CS_PLAN_FOUND;
     take_config(&ui);
     open_events(&ui);
     cs_ui_lua_open(&ui);

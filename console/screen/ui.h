@@ -13,11 +13,14 @@ struct cs_engine;
 
 struct cs_ui_options {
     struct cs_store *store; /* shown as it is, in the Plan view, without a client; borrowed */
-    int64_t job;            /* opens on this job's Pipeline; 0: the list of jobs */
-    bool is_watching;       /* run mode: shows the end of `job` and stays until q */
-    bool is_read_only;      /* no orders to jobs */
-    const char *color;      /* "auto" "always" "never"; NULL: auto */
-    const char *glyphs;     /* "auto" "utf8" "ascii"; NULL: auto */
+    /* of a store with plans found: the plan number n from now on; NULL: none */
+    enum cs_status (*pick)(void *user, struct cs_store *store, int n, struct cs_err *err);
+    void *pick_user;
+    int64_t job;        /* opens on this job's Pipeline; 0: the list of jobs */
+    bool is_watching;   /* run mode: shows the end of `job` and stays until q */
+    bool is_read_only;  /* no orders to jobs */
+    const char *color;  /* "auto" "always" "never"; NULL: auto */
+    const char *glyphs; /* "auto" "utf8" "ascii"; NULL: auto */
     bool has_mouse;
     const struct cs_screen_command *commands; /* that the palette offers; borrowed */
     int n_commands;

@@ -1,4 +1,6 @@
 /* The plan of a script into the store, without a daemon. */
+#include <string.h>
+
 #include "console/store/store.h"
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"
@@ -19,6 +21,18 @@ static enum cs_status plan_of(const json_t *spec, const struct cs_here *here,
     CS_TRY(cs_plan_make(read, graph, &cluster, arena, &plan, err));
     *out = cs_plan_json(plan, graph);
     return CS_OK;
+}
+
+void cs_store_found(struct cs_store *store, const json_t *document, const char *words, bool is_job)
+{
+    json_decref(store->found.plans);
+    store->found = (struct cs_store_found){.plans = json_incref(json_object_get(document, "plans")),
+                                           .is_job = is_job};
+    if (strlen(words) < sizeof store->found.words)
+        cs_str_copy(store->found.words, sizeof store->found.words, words);
+    store->is_replay = store->is_connected = true;
+    cs_str_copy(store->node, sizeof store->node, "script");
+    store->version++;
 }
 
 enum cs_status cs_store_script(struct cs_store *store, const json_t *spec, struct cs_err *err)

@@ -67,6 +67,7 @@ void cs_store_free(struct cs_store *store)
     cs_lines_free(&store->notes);
     free(store->jobs);
     free(store->gpus.gpu);
+    json_decref(store->found.plans);
     free(store);
 }
 

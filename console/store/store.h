@@ -143,6 +143,14 @@ struct cs_store_beside {
     json_t *spec;              /* NULL: as well */
 };
 
+/* Plans that a search of a script found. */
+struct cs_store_found {
+    json_t *plans;   /* rows of its document, owned; NULL: there is no search */
+    int picked;      /* the one that is shown, from 1; 0: none */
+    bool is_job;     /* the script makes a job of one, so that it can run */
+    char words[800]; /* of a command that names the script; "" it cannot be run from here */
+};
+
 struct cs_store {
     uint64_t version;
     struct cs_here here; /* what cs.cluster "here" is to the daemon, or to a script */
@@ -175,6 +183,7 @@ struct cs_store {
     struct cs_store_gpus gpus;
     bool wants_past; /* lines were lost on the way: somebody should ask for them again */
     int64_t n_gaps;  /* messages the daemon dropped for us */
+    struct cs_store_found found; /* of a script */
 };
 
 struct cs_store *cs_store_new(void);
@@ -196,6 +205,9 @@ enum cs_status cs_store_replay(struct cs_store *store, const char *trace_path,
  * ordered about it. CS_PLAN and what reading a specification gives. */
 enum cs_status cs_store_script(struct cs_store *store, const json_t *spec,
                                struct cs_err *err) CS_NODISCARD;
+/* The search of a script; rows are taken from its document. words: behind `run`, blanks of a word behind a
+ * backslash. */
+void cs_store_found(struct cs_store *store, const json_t *document, const char *words, bool is_job);
 /* When nothing was measured live yet and the selected job's directory can be read from here: the
  * last step of its trace, if it is of the same plan. */
 void cs_store_adopt_trace(struct cs_store *store);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "console/whatif/found.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/search/search.h"
@@ -12,17 +13,23 @@
 /* a step at full slots, then of sampled batches where there are any */
 static const struct cs_column sweep_columns[] = {
     {"#",        2,  0, 0, CS_ALIGN_RIGHT},
+    {"RUNS",     4,  0, 0, CS_ALIGN_LEFT },
     {"STEP",     6,  0, 0, CS_ALIGN_RIGHT},
+    {"SLOT",     6,  0, 2, CS_ALIGN_RIGHT},
+    {"TOK/S",    5,  0, 1, CS_ALIGN_RIGHT},
     {"MEMORY",   6,  0, 0, CS_ALIGN_RIGHT},
-    {"BUBBLE",   6,  0, 1, CS_ALIGN_RIGHT},
+    {"BUBBLE",   6,  0, 3, CS_ALIGN_RIGHT},
     {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
     {"SCHEDULE", 8,  0, 0, CS_ALIGN_LEFT },
     {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
 };
 static const struct cs_column sampled_columns[] = {
     {"#",        2,  0, 0, CS_ALIGN_RIGHT},
-    {"STEP",     6,  0, 2, CS_ALIGN_RIGHT},
+    {"RUNS",     4,  0, 0, CS_ALIGN_LEFT },
+    {"STEP",     6,  0, 4, CS_ALIGN_RIGHT},
     {"MEAN",     6,  0, 0, CS_ALIGN_RIGHT},
+    {"SLOT",     6,  0, 3, CS_ALIGN_RIGHT},
+    {"TOK/S",    5,  0, 1, CS_ALIGN_RIGHT},
     {"P95",      6,  0, 0, CS_ALIGN_RIGHT},
     {"MEMORY",   6,  0, 0, CS_ALIGN_RIGHT},
     {"BUBBLE",   6,  0, 1, CS_ALIGN_RIGHT},
@@ -43,14 +50,6 @@ static const struct cs_column planner_columns[] = {
     {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
 };
 
-static void duration(char out[CS_UNITS_CAP], int64_t ns)
-{
-    if (ns > 0)
-        cs_duration_print(out, CS_UNITS_CAP, (uint64_t)ns);
-    else
-        snprintf(out, CS_UNITS_CAP, "-");
-}
-
 static const char *text_of(const json_t *row, const char *key)
 {
     const char *text = json_string_value(json_object_get(row, key));
@@ -62,71 +61,15 @@ static json_int_t int_of(const json_t *row, const char *key)
     return json_integer_value(json_object_get(row, key));
 }
 
-/* "vision tp2 cp1 pp1 dp32 none", what is usual left out */
-static void branch_text(const json_t *row, const char *name, const json_t *at, struct cs_buf *out)
-{
-    const char *place = text_of(at, "place");
-    cs_buf_addf(out, "  %s tp%d cp%d pp%d", name, (int)int_of(at, "tp"), (int)int_of(at, "cp"),
-                (int)int_of(at, "pp"));
-    if (int_of(at, "ep") > 1)
-        cs_buf_addf(out, " ep%d", (int)int_of(at, "ep"));
-    if (int_of(at, "vpp") > 1)
-        cs_buf_addf(out, " vpp%d", (int)int_of(at, "vpp"));
-    if (place[0] && strcmp(place, "own") != 0)
-        cs_buf_addf(out, " %s", place);
-    else if (int_of(at, "dp") > 0 && int_of(at, "dp") != int_of(row, "dp"))
-        cs_buf_addf(out, " dp%d", (int)int_of(at, "dp"));
-    if (int_of(at, "zero") > 1)
-        cs_buf_addf(out, " zero%d", (int)int_of(at, "zero"));
-    cs_buf_addf(out, " %s", text_of(at, "recompute"));
-}
-
-/* "dp 8  vision tp2 pp1  llm tp8 pp4 full", or the parameters of a sweep */
-static void layout_text(const json_t *row, struct cs_buf *out)
-{
-    const char *name;
-    json_t *at;
-    json_t *parameters = json_object_get(row, "parameters");
-    json_object_foreach(parameters, name, at)
-    {
-        char *text = json_dumps(at, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6));
-        cs_buf_addf(out, "%s%s=%s", out->len ? " " : "", name, text ? text : "?");
-        free(text);
-    }
-    if (json_object_size(parameters) > 0)
-        return;
-    cs_buf_addf(out, "dp %d", (int)int_of(row, "dp"));
-    json_object_foreach(json_object_get(row, "parallel"), name, at) branch_text(row, name, at, out);
-}
-
-struct cells { /* of a plan */
-    char step[CS_UNITS_CAP], mean[CS_UNITS_CAP], p95[CS_UNITS_CAP], memory[CS_UNITS_CAP],
-        expected[CS_UNITS_CAP], bubble[32], ranks[16];
-    struct cs_buf layout;
-};
-
-static void fill_cells(const json_t *row, struct cells *c)
-{
-    memset(c, 0, sizeof *c);
-    duration(c->step, int_of(row, "step_ns"));
-    duration(c->mean, int_of(row, "mean_ns"));
-    duration(c->p95, int_of(row, "p95_ns"));
-    duration(c->expected, int_of(row, "score_ns"));
-    cs_bytes_print(c->memory, sizeof c->memory, (uint64_t)int_of(row, "peak_memory_bytes"));
-    snprintf(c->bubble, sizeof c->bubble, "%.1f%%",
-             100 * json_number_value(json_object_get(row, "bubble")));
-    snprintf(c->ranks, sizeof c->ranks, "%d", (int)int_of(row, "ranks"));
-    layout_text(row, &c->layout);
-}
-
 static void add_row(struct cs_table *table, const json_t *row, const char *number, bool is_sampled)
 {
-    struct cells c;
-    fill_cells(row, &c);
+    struct cs_found_cells c;
+    cs_found_cells(row, &c);
     const char *schedule = text_of(row, "schedule"), *layout = cs_buf_str(&c.layout);
-    const char *sampled[] = {number,   c.step,  c.mean,   c.p95, c.memory,
-                             c.bubble, c.ranks, schedule, layout};
-    const char *full[] = {number, c.step, c.memory, c.bubble, c.ranks, schedule, layout};
+    const char *sampled[] = {number, c.runs,   c.step,   c.mean,  c.slot,   c.tokens,
+                             c.p95,  c.memory, c.bubble, c.ranks, schedule, layout};
+    const char *full[] = {number,   c.runs,   c.step,  c.slot,   c.tokens,
+                          c.memory, c.bubble, c.ranks, schedule, layout};
     cs_table_add(table, is_sampled ? sampled : full);
     cs_buf_free(&c.layout);
 }
@@ -148,7 +91,7 @@ static void planners_text(const json_t *planners, const json_t *best, int width,
     json_array_foreach((json_t *)(uintptr_t)planners, i, row)
     {
         const json_t *plan = json_object_get(row, "plan");
-        struct cells c;
+        struct cs_found_cells c;
         char factor[32];
         if (!json_is_object(plan)) {
             const char *none[] = {
@@ -157,7 +100,7 @@ static void planners_text(const json_t *planners, const json_t *best, int width,
             cs_table_add(table, none);
             continue;
         }
-        fill_cells(plan, &c);
+        cs_found_cells(plan, &c);
         snprintf(factor, sizeof factor, "%.2fx", against(plan, best));
         const char *cells[] = {text_of(row, "planner"),
                                c.step,
@@ -313,8 +256,8 @@ void cs_explain_text(const json_t *explanation, bool compares, int width, struct
                     "\nthe best plans with other numbers of stages, schedules and placements\n");
     json_array_foreach((json_t *)(uintptr_t)others, i, row)
     {
-        struct cells c;
-        fill_cells(row, &c);
+        struct cs_found_cells c;
+        cs_found_cells(row, &c);
         cs_buf_addf(out, "  %s, %s, %s ranks, %s: %s\n", c.step, text_of(row, "schedule"), c.ranks,
                     cs_buf_str(&c.layout), text_of(row, "against"));
         cs_buf_free(&c.layout);

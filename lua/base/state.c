@@ -161,6 +161,7 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
     state->limit_bytes = limits && limits->memory_bytes ? limits->memory_bytes : (size_t)64 << 20;
     state->here = limits ? limits->here : (struct cs_here){0};
     state->skips_profiles = limits && limits->skips_profiles;
+    state->pick = limits ? limits->pick : 0;
     state->set = limits ? limits->set : NULL;
     state->ask = limits ? limits->ask : NULL;
     state->ask_user = limits ? limits->ask_user : NULL;
@@ -190,7 +191,15 @@ void cs_lua_state_close(struct cs_lua_state *state)
     state->L = NULL;
     cs_buf_free(&state->folder);
     json_decref(state->defaults);
-    state->defaults = NULL;
+    json_decref(state->found);
+    state->defaults = state->found = NULL;
+}
+
+void cs_lua_state_again(struct cs_lua_state *state)
+{
+    start(state);
+    state->raised.status = CS_OK;
+    lua_sethook(state->L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
 }
 
 enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,
@@ -198,9 +207,7 @@ enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, c
 {
     lua_State *L = state->L;
     lua_settop(L, 0);
-    start(state);
-    state->raised.status = CS_OK;
-    lua_sethook(L, on_count, LUA_MASKCOUNT, HOOK_EVERY);
+    cs_lua_state_again(state);
     if (len > MAX_SCRIPT)
         return cs_fail(err, CS_LIMIT, "%s: a script may have %d bytes, this one has %zu", chunk,
                        MAX_SCRIPT, len);

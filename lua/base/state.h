@@ -23,7 +23,8 @@ struct cs_lua_limits {
     int64_t instructions; /* 0: 50 million */
     int64_t time_ns;      /* wall clock; 0: 30 s. What cs.search takes comes on top */
     struct cs_here here;  /* what cs.cluster "here" is; zero: CPU ranks */
-    int pick; /* of a script that returns a search: its plan of this number; 0: the search */
+    int pick; /* of a script that returns a search, or a job whose plan is one: its plan of this number; 0: the
+                 search, or the fastest that jobs run */
     bool skips_profiles; /* files named as profile are not read: they are about to be measured */
     const struct cs_texts *set; /* NAME=VALUE for cs.param; NULL: none. Must outlive the state */
     cs_lua_ask *ask;            /* of cs.jobs; NULL: there is nobody to ask */
@@ -33,11 +34,16 @@ struct cs_lua_limits {
 
 struct cs_lua_value;
 
+#define CS_LUA_FOUND "cornstarch.found"
+
 /* One per state, reached through the extra space of every coroutine. */
 struct cs_lua_state {
     lua_State *L;
     struct cs_here here;
     bool skips_profiles;
+    int pick;      /* of a search that is a job's plan; 0: the fastest that jobs run */
+    json_t *found; /* that search, NULL: none; owned. As a value: CS_LUA_FOUND in the registry */
+    int picked;    /* its plan that was taken, from 1 */
     const struct cs_texts *set;
     cs_lua_ask *ask;
     void *ask_user;
@@ -63,6 +69,8 @@ enum cs_status cs_lua_state_open(struct cs_lua_state *state, const struct cs_lua
                                  struct cs_err *err) CS_NODISCARD;
 void cs_lua_state_close(struct cs_lua_state *state);
 struct cs_lua_state *cs_lua_state_of(lua_State *L);
+/* the budget of a run once more, for a call from outside of a script */
+void cs_lua_state_again(struct cs_lua_state *state);
 /* Load and run a text chunk; leaves its results on the stack above `base`. The message of a failure
  * starts with file:line. */
 enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, const char *text,

@@ -9,6 +9,7 @@
 #include "lua/base/paths.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/preview_document.h"
+#include "lua/bind/sweep.h"
 
 static int call_adamw(lua_State *L);
 static int call_cosine(lua_State *L);
@@ -32,7 +33,7 @@ static const struct cs_arg decay_args[] = {
 };
 static const struct cs_arg job_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "the script's name", "shown on the screens"},
-    {"plan", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PLAN, NULL, "made by cs.plan"},
+    {"plan", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PLAN, NULL, "made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names"},
     {"data", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_DATA, NULL, "what is trained on"},
     {"eval", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "{ data = ..., every_steps = 500, metric = \"exact_match\", max_samples = 500 }"},
     {"optimizer", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_OPTIM, NULL, "cs.optim.adamw { lr = ... }"},
@@ -219,6 +220,7 @@ static int call_job(lua_State *L)
     const struct cs_lua_function *f = &functions[F_JOB];
     char name[64];
     script_name(L, name, sizeof(name));
+    cs_lua_sweep_resolve(L);
     cs_lua_args_check(L, f);
     const struct cs_lua_value *plan = cs_lua_args_value(L, "plan");
     const struct cs_lua_value *lr = cs_lua_args_value(L, "lr");

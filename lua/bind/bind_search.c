@@ -113,6 +113,16 @@ static json_t *make_document(lua_State *L, const json_t *model)
     return document;
 }
 
+static void set_rates(json_t *document, int64_t seq_tokens)
+{
+    json_t *plans = json_object_get(document, "plans"), *row;
+    size_t i;
+    json_array_foreach(plans, i, row) cs_lua_sweep_rates(row, seq_tokens);
+    cs_lua_sweep_rates(json_object_get(document, "frozen_blind"), seq_tokens);
+    json_array_foreach(json_object_get(document, "planners"), i, row)
+        cs_lua_sweep_rates(json_object_get(row, "plan"), seq_tokens);
+}
+
 static int call_search(lua_State *L)
 {
     cs_lua_args_check(L, &functions[F_SEARCH]);
@@ -139,6 +149,7 @@ static int call_search(lua_State *L)
     if (status != CS_OK)
         return cs_lua_raise(L, "cs.search", &err);
     value->json = cs_search_result_json(&result);
+    set_rates(value->json, cs_lua_args_int(L, "seq_tokens", 8));
     cs_lua_sweep_keep(L, self);
     lua_settop(L, self);
     return 1;

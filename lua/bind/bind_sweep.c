@@ -145,6 +145,7 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
                   plan->n_ranks, "step_ns", (json_int_t)plan->predicted_step_ns,
                   "peak_memory_bytes", (json_int_t)peak, "bubble", 1 - busy / plan->n_ranks, "why",
                   plan->n_why > 0 ? plan->why[plan->n_why - 1] : "", "plan_hash", plan->hash);
+    cs_lua_sweep_rates(row, value->spec->seq_tokens);
     lua_pop(L, 1);
     return row;
 }
@@ -246,16 +247,6 @@ static int read_rank_by(lua_State *L, const struct cs_sweep_metric *by[])
     return n;
 }
 
-/* Plans with more slots do more in a step: they are compared by the time of a slot. */
-static void set_slot_time(json_t *row)
-{
-    const double slots = json_number_value(json_object_get(row, "slots"));
-    const double dp = json_number_value(json_object_get(row, "dp"));
-    const double step_ns = json_number_value(json_object_get(row, "step_ns"));
-    if (slots > 0)
-        json_object_set_new(row, "slot_ns", json_real(step_ns / (slots * (dp > 0 ? dp : 1))));
-}
-
 static void rank(lua_State *L, struct sweep *s)
 {
     const struct cs_sweep_metric *by[CS_SWEEP_METRICS] = {NULL};
@@ -266,7 +257,6 @@ static void rank(lua_State *L, struct sweep *s)
     struct ranked *row = CS_NEW_ARRAY(box->arena, struct ranked, n + 1);
     for (size_t i = 0; i < n; i++) {
         row[i].row = json_array_get(s->plans, i);
-        set_slot_time(row[i].row);
         row[i].index = i;
         for (int k = 0; k < n_by; k++)
             row[i].by[k] = json_number_value(json_object_get(row[i].row, by[k]->key));

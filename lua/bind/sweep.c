@@ -12,6 +12,19 @@ const struct cs_sweep_metric cs_sweep_metrics[CS_SWEEP_METRICS] = {
     {"slot_ms",         "slot_ns",           1e-6           },
 };
 
+void cs_lua_sweep_rates(json_t *row, int64_t seq_tokens)
+{
+    const double dp = json_number_value(json_object_get(row, "dp"));
+    const double slots = json_number_value(json_object_get(row, "slots")) * (dp > 0 ? dp : 1);
+    const double step_ns = json_number_value(json_object_get(row, "step_ns"));
+    if (!(slots > 0) || !(step_ns > 0))
+        return;
+    json_object_set_new(row, "slot_ns", json_real(step_ns / slots));
+    if (seq_tokens > 0)
+        json_object_set_new(row, "tokens_per_s",
+                            json_real((double)seq_tokens * slots * 1e9 / step_ns));
+}
+
 static const json_t *self_json(lua_State *L)
 {
     const struct cs_lua_value *value = cs_lua_value_test(L, 1);

@@ -30,16 +30,17 @@ static const char *text_of(const json_t *row, const char *key)
 /* the fastest that runs, where none is asked for */
 static const json_t *pick(lua_State *L, const json_t *plans)
 {
-    const lua_Integer n = luaL_optinteger(L, 2, 0);
+    lua_Integer n = luaL_optinteger(L, 2, 0);
     const json_t *first = json_array_get(plans, 0);
     if (n < 0 || (size_t)n > json_array_size(plans))
         cs_lua_error(L, "cs.search: plan(%d): 1 to %d were found", (int)n,
                      (int)json_array_size(plans));
+    for (size_t i = 0; n == 0 && i < json_array_size(plans); i++)
+        if (json_is_true(json_object_get(json_array_get(plans, i), "runs")))
+            n = (lua_Integer)i + 1;
+    cs_lua_state_of(L)->picked = (int)n;
     if (n > 0)
         return json_array_get(plans, (size_t)n - 1);
-    for (size_t i = 0; i < json_array_size(plans); i++)
-        if (json_is_true(json_object_get(json_array_get(plans, i), "runs")))
-            return json_array_get(plans, i);
     cs_lua_error(L,
                  "cs.search: jobs run none of the %d plans found (the first has %s); search with "
                  "runs = true",
@@ -119,4 +120,42 @@ int cs_lua_sweep_plan(lua_State *L)
     lua_replace(L, 1);
     lua_settop(L, 1);
     return plan_function()(L);
+}
+
+/* The table at index 1 becomes a copy with this value, on top, as its plan. */
+static void replace_plan(lua_State *L)
+{
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, "plan");
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+}
+
+void cs_lua_sweep_resolve(lua_State *L)
+{
+    struct cs_lua_state *state = cs_lua_state_of(L);
+    if (!lua_istable(L, 1))
+        return;
+    lua_pushliteral(L, "plan");
+    lua_rawget(L, 1);
+    const struct cs_lua_value *value = cs_lua_value_test(L, -1);
+    if (value == NULL || value->kind != CS_LUA_SWEEP) {
+        lua_pop(L, 1);
+        return;
+    }
+    json_decref(state->found);
+    state->found = json_incref(value->json);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, CS_LUA_FOUND);
+    lua_pushcfunction(L, cs_lua_sweep_plan);
+    lua_insert(L, -2);
+    lua_pushinteger(L, state->pick);
+    lua_call(L, 2, 1);
+    replace_plan(L);
 }

@@ -279,7 +279,7 @@ function live_:logs(...) end
 
 ---@class cs.job.Args
 ---@field name? string shown on the screens (default the script's name)
----@field plan cs.plan made by cs.plan
+---@field plan cs.plan made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names
 ---@field data cs.data what is trained on
 ---@field eval? table { data = ..., every_steps = 500, metric = "exact_match", max_samples = 500 }
 ---@field optimizer cs.optim cs.optim.adamw { lr = ... }

@@ -73,3 +73,23 @@ if code != 0:
     raise SystemExit("it ended with %d" % code)
 t.wait_mode(2004, False) if t.modes.get(2004) else None
 print("ok")
+
+# from a search to a job: its plans are listed, one is looked at, one is run
+t = Terminal([console, "plan", "--view", "--set", "steps=3", "a search.lua"])
+t.wait("[Found]", "RUNS", "TOK/S")
+t.type("R")
+t.wait("run plan")
+t.type("n")
+t.wait("nothing was done")
+t.type("j\r")
+t.wait("*   2")
+t.type("R")
+t.wait("run plan 2 as a job?")
+t.type("y")
+t.wait("job 1 is submitted", "[code 0; Enter goes back]")
+t.type("\r")
+t.wait("[9 Plan]", "*   2")
+t.type("q")
+if t.wait_end() != 0:
+    raise SystemExit("the view of a search did not end well")
+print("ok")

@@ -139,9 +139,10 @@ static enum cs_status run_script(const char *path, const struct cs_lua_limits *l
     *out = (struct cs_script_result){0};
     CS_TRY(cs_lua_open(limits, script_print, NULL, &lua, err));
     enum cs_status status = cs_lua_run_file(lua, path, out, err);
-    if (status == CS_OK && limits->pick > 0 && out->kind == CS_SCRIPT_SWEEP)
+    if (status == CS_OK && limits->pick > 0 && out->kind == CS_SCRIPT_SWEEP) {
+        cs_script_result_free(out);
         status = cs_lua_pick_plan(lua, limits->pick, out, err);
-    else if (status == CS_OK && limits->pick > 0)
+    } else if (status == CS_OK && limits->pick > 0 && !out->found)
         status = cs_fail(err, CS_USAGE, "--pick %d: %s returns no search", limits->pick, path);
     cs_lua_close(lua);
     if (status != CS_OK)

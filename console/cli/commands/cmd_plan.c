@@ -7,6 +7,7 @@
 #include "console/preflight/findings.h"
 #include "console/preflight/preflight.h"
 #include "console/whatif/explain.h"
+#include "core/base/say.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/plan_json.h"
@@ -27,7 +28,7 @@ struct values {
 /* clang-format off */
 static const struct cs_option options[] = {
     {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
-    {"pick", 0, CS_OPT_INT, 0, 1000, "0", "N", NULL, "of a search the N-th plan alone, as found:plan(N) gives it to a job; 0: the list", AT(pick)},
+    {"pick", 0, CS_OPT_INT, 0, 1000, "0", "N", NULL, "of a search the N-th plan alone, as found:plan(N) gives it to a job; 0: the list, and for a job the fastest that runs", AT(pick)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose; every setting that neither the script nor a directory gave", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
     {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
@@ -227,6 +228,18 @@ static enum cs_status plan_one(struct cs_cmd *cmd, const struct cs_script_result
     return status;
 }
 
+/* The search that a job's plan is of stands above it. */
+static enum cs_status plan_job(struct cs_cmd *cmd, const struct cs_script_result *result,
+                               const struct cs_here *here, struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    if (result->found && v->pick == 0 && !cmd->json) {
+        CS_TRY(show_sweep(cmd, result->found, err));
+        cs_say(stdout, "\nthe job's plan is number %d; --pick N takes another\n\n", result->picked);
+    }
+    return plan_one(cmd, result, here, err);
+}
+
 static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct values *v = cmd->values;
@@ -235,13 +248,16 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
     if (v->screen)
-        return cs_cmd_plan_view(cmd, cmd->args[0], v->devices, &v->set, (int)v->pick, err);
+        return cs_cmd_plan_view(
+            cmd, cmd->args[0],
+            &(struct cs_plan_view){.devices = v->devices, .set = &v->set, .pick = (int)v->pick},
+            err);
     struct cs_lua_limits limits = {.set = &v->set, .pick = (int)v->pick};
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
     limits.here = here;
     CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
     enum cs_status status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
-                                                           : plan_one(cmd, &result, &here, err);
+                                                           : plan_job(cmd, &result, &here, err);
     cs_script_result_free(&result);
     return status;
 }

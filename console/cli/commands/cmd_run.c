@@ -17,6 +17,7 @@ struct script {
     struct cs_texts set, tags;
     const char *note;
     bool replan;
+    int64_t pick;
 };
 
 /* clang-format off */
@@ -24,7 +25,8 @@ struct script {
 #define LABEL_OPTIONS(type)                                                                        \
     {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, offsetof(type, script.set)}, \
     {"tag", 't', CS_OPT_TEXTS, 0, 64, NULL, "TAG", NULL, "a tag of the job; may be given several times", offsetof(type, script.tags)}, \
-    {"note", 0, CS_OPT_STRING, 0, 1000, NULL, "TEXT", NULL, "a note of the job", offsetof(type, script.note)}
+    {"note", 0, CS_OPT_STRING, 0, 1000, NULL, "TEXT", NULL, "a note of the job", offsetof(type, script.note)}, \
+    {"pick", 0, CS_OPT_INT, 0, 1000, "0", "N", NULL, "of a job whose plan is a cs.search: its N-th plan; 0: the fastest that jobs run", offsetof(type, script.pick)}
 
 /* clang-format on */
 
@@ -32,7 +34,7 @@ static enum cs_status submit(struct cs_cmd *cmd, const struct script *how, int64
                              struct cs_err *err)
 {
     struct cs_script_result result;
-    struct cs_lua_limits limits = {.set = &how->set};
+    struct cs_lua_limits limits = {.set = &how->set, .pick = (int)how->pick};
     CS_TRY(cs_cmd_here(cmd, &limits.here, err));
     CS_TRY(cs_cmd_eval_with(cmd->args[0], true, &limits, &result, err));
     const struct cs_submission what = {.document = result.document,

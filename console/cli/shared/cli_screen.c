@@ -96,15 +96,23 @@ enum cs_status cs_cli_screen(const struct cs_commands *all, int argc, char **arg
     return status;
 }
 
-enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err)
+enum cs_status cs_cli_screen_on_store(const struct cs_cmd *cmd, struct cs_store *store,
+                                      cs_cli_pick *pick, void *user, struct cs_err *err)
 {
     struct cs_engine engine = {.self = NULL};
-    const struct cs_ui_options ui = {.store = store, .engine = &engine};
+    struct cs_screen_command commands[MOST_COMMANDS];
+    const struct cs_ui_options ui = {.store = store,
+                                     .engine = &engine,
+                                     .pick = pick,
+                                     .pick_user = user,
+                                     .commands = commands,
+                                     .n_commands = fill_commands(cmd->all, commands),
+                                     .socket = cmd->socket};
     struct cs_ui_result result = {0};
     struct event_base *base = event_base_new();
     if (!base)
         return cs_fail(err, CS_INTERNAL, "no event loop");
-    enum cs_status status = cs_repl_engine_new(NULL, false, &engine, err);
+    enum cs_status status = cs_repl_engine_new(cmd->socket, false, &engine, err);
     if (status == CS_OK)
         status = cs_ui_run(base, NULL, &ui, &result, err);
     cs_repl_engine_free(&engine);

@@ -14,7 +14,11 @@ enum cs_status cs_cli_screen_on_job(struct cs_cmd *cmd, int64_t job,
                                     struct cs_err *err) CS_NODISCARD;
 
 struct cs_store;
+/* plan number n of those found into the store */
+typedef enum cs_status cs_cli_pick(void *user, struct cs_store *store, int n, struct cs_err *err);
 /* the screen on a store, without a daemon */
-enum cs_status cs_cli_screen_on_store(struct cs_store *store, struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_cli_screen_on_store(const struct cs_cmd *cmd, struct cs_store *store,
+                                      cs_cli_pick *pick, void *user,
+                                      struct cs_err *err) CS_NODISCARD;
 
 #endif

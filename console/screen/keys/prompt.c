@@ -20,7 +20,7 @@ static unsigned confirm(struct cs_screen *screen, const struct cs_store *store, 
     if (key != 'y' && key != 'Y')
         return give_up(screen);
     screen->prompt = CS_PROMPT_NONE;
-    return CS_DO_ORDER;
+    return screen->order ? CS_DO_ORDER : CS_DO_SHELL;
 }
 
 static unsigned accept_typed(struct cs_screen *screen)

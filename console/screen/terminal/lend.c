@@ -39,6 +39,21 @@ static void add_quoted(struct cs_buf *out, const char *text, size_t n)
     cs_buf_adds(out, "' ");
 }
 
+/* A word, or a blank between words; "\\ " is a blank of one. Returns its bytes. */
+static size_t add_word(struct cs_buf *out, const char *text)
+{
+    struct cs_buf word = {0};
+    size_t n = 0;
+    for (; text[n] && text[n] != ' '; n++) {
+        n += text[n] == '\\' && text[n + 1];
+        cs_buf_addc(&word, text[n]);
+    }
+    if (word.len > 0)
+        add_quoted(out, cs_buf_str(&word), word.len);
+    cs_buf_free(&word);
+    return n > 0 ? n : 1;
+}
+
 void cs_lend_command(struct cs_term *term, const char *words, const char *socket)
 {
     struct cs_buf command = {0};
@@ -46,12 +61,8 @@ void cs_lend_command(struct cs_term *term, const char *words, const char *socket
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     path[n > 0 ? n : (ssize_t)strlen(path)] = '\0';
     add_quoted(&command, path, strlen(path));
-    for (const char *at = words; *at;) {
-        const size_t word = strcspn(at, " ");
-        if (word > 0)
-            add_quoted(&command, at, word);
-        at += word + (at[word] == ' ');
-    }
+    for (const char *at = words; *at;)
+        at += add_word(&command, at);
     if (socket) {
         cs_buf_adds(&command, "--socket ");
         add_quoted(&command, socket, strlen(socket));

@@ -7,7 +7,11 @@
 
 static unsigned show_part(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    (void)store;
+    if (argument == CS_PLAN_FOUND && !store->found.plans) {
+        cs_screen_say(screen, CS_STYLE_DIM,
+                      "no search: 'cornstarch-console plan --view' of a script with cs.search");
+        return CS_DO_DRAW;
+    }
     if ((int)screen->plan_part != argument)
         screen->at.plan_top = screen->at.plan_cursor = 0;
     screen->plan_part = (enum cs_plan_part)argument;
@@ -17,7 +21,8 @@ static unsigned show_part(struct cs_screen *screen, const struct cs_store *store
 
 static unsigned next_part(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    int next = ((int)screen->plan_part + argument + CS_PLAN_PARTS) % CS_PLAN_PARTS;
+    const int n = store->found.plans ? CS_PLAN_PARTS : CS_PLAN_FOUND;
+    int next = ((int)screen->plan_part + argument + n) % n;
     return show_part(screen, store, next);
 }
 
@@ -101,6 +106,8 @@ static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *sto
 {
     const struct cs_whatif *w = &cs_plan_previews(store, screen)->whatif;
     (void)argument;
+    if (screen->plan_part == CS_PLAN_FOUND)
+        return cs_plan_found_pick(screen, store);
     if (screen->plan_part != CS_PLAN_WHATIF || !cs_plan_base(store).plan ||
         screen->at.plan_cursor >= w->n)
         return CS_DO_DRAW;
@@ -166,6 +173,7 @@ const struct cs_key_row cs_plan_keys[] = {
     {"w",       "w",       "",         0, NULL, "what-if: other cuts, schedules, layouts",       show_part,      CS_PLAN_WHATIF},
     {"b",       "b",       "",         0, NULL, "balance of a sample batch's tokens",            show_part,      CS_PLAN_BALANCE},
     {"c",       "c",       "",         0, NULL, "critical path as a list",                       show_part,      CS_PLAN_PATH},
+    {"F",       "F",       "",         0, NULL, "plans that the script's search found; R runs the one that is picked", show_part, CS_PLAN_FOUND},
     {"p",       "p",       "part",     1, NULL, "next part",                                     next_part,      1},
     {"s",       "s",       "schedule", 2, NULL, "preview the next schedule",                     next_schedule,  1},
     {"S",       "S",       "",         0, NULL, "preview the schedule before",                   next_schedule,  -1},
@@ -174,7 +182,7 @@ const struct cs_key_row cs_plan_keys[] = {
     {"f",       "f",       "",         0, NULL, "preview the frozen-blind cut, or back",         other_cut,      0},
     {"o",       "o",       "",         0, NULL, "preview encoders apart, colocated, replicated", next_modality,  0},
     {"u",       "u",       "own",      3, NULL, "back to the job's own plan",                    back_to_own,    0},
-    {"Enter",   "Enter",   "look",     4, NULL, "what-if: look at the row under the cursor",     look_at_row,    0},
+    {"Enter",   "Enter",   "look",     4, NULL, "what-if, Found: look at the row under the cursor", look_at_row, 0},
     {"h,Left",  "h Left",  "",         0, NULL, "earlier; balance: slot before",                 scroll_or_slot, -1},
     {"l,Right", "l Right", "scroll",   5, NULL, "later; balance: next slot",                     scroll_or_slot, 1},
     {"+,=",     "+",       "zoom",     4, NULL, "zoom in; balance: one rank more",               zoom_or_ranks,  1},

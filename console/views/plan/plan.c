@@ -17,17 +17,21 @@ static const struct cs_plan_part_row parts[CS_PLAN_PARTS] = {
     [CS_PLAN_WHATIF] =   {"what-if",       cs_plan_whatif_want,   cs_plan_whatif_draw,   {CS_PLAN_TIMELINE, CS_PLAN_MEMORY}, false},
     [CS_PLAN_BALANCE] =  {"balance",       cs_plan_balance_want,  cs_plan_balance_draw,  {CS_PLAN_PARTS, CS_PLAN_PARTS},     false},
     [CS_PLAN_PATH] =     {"critical path", cs_plan_path_want,     cs_plan_path_draw,     {CS_PLAN_TIMELINE, CS_PLAN_MEMORY}, true},
+    [CS_PLAN_FOUND] =    {"Found",         cs_plan_found_want,    cs_plan_found_draw,    {CS_PLAN_TIMELINE, CS_PLAN_MEMORY}, false},
 };
 
 /* clang-format on */
 
-static void draw_tabs(const struct cs_screen *screen, struct cs_area area, bool is_own)
+static void draw_tabs(const struct cs_store *store, const struct cs_screen *screen,
+                      struct cs_area area, bool is_own)
 {
     static const char *const note[] = {"[preview]", "[own plan]"};
     int x = 1;
     for (int p = 0; p < CS_PLAN_PARTS; p++) {
         bool is_on = (enum cs_plan_part)p == screen->plan_part;
         char text[32];
+        if (p == CS_PLAN_FOUND && !store->found.plans)
+            continue;
         snprintf(text, sizeof text, is_on ? "[%s]" : " %s ", parts[p].title);
         cs_draw(area, x, 0, is_on ? CS_STYLE_TAB_ON : CS_STYLE_TAB, text);
         char key[2] = {parts[p].title[0], '\0'};
@@ -121,9 +125,22 @@ static int draw_part(const struct cs_store *store, const struct cs_screen *scree
     return title + h;
 }
 
+/* None of the plans found may have been picked: they stand alone then. */
+static void draw_found(const struct cs_store *store, const struct cs_screen *screen,
+                       struct cs_area area)
+{
+    draw_tabs(store, screen, area, true);
+    cs_draw(area, 1, 1, CS_STYLE_DIM, "no plan is picked");
+    (void)draw_part(store, screen, area, HEAD + 1, CS_PLAN_FOUND, true);
+}
+
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     struct cs_variant variant, own;
+    if (!cs_plan_variant(store, screen, &variant) && store->found.plans) {
+        draw_found(store, screen, area);
+        return;
+    }
     if (!cs_plan_variant(store, screen, &variant)) {
         draw_nothing(store, area);
         return;
@@ -131,7 +148,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     const struct cs_variant_base base = cs_plan_base(store);
     own = cs_variant_own(&base);
     bool is_own = cs_variant_is_equal(&variant, &own, store->model.graph);
-    draw_tabs(screen, area, is_own);
+    draw_tabs(store, screen, area, is_own);
     draw_summary(store, cs_plan_previews(store, screen), &variant, is_own, area);
     int y = HEAD + (area.h >= 20 ? 1 : 0);
     y += draw_part(store, screen, area, y, screen->plan_part, true);
@@ -155,4 +172,5 @@ const struct cs_view_ops cs_view_plan = {
     .draw = draw,
     .move = cs_plan_move,
     .prepare = cs_plan_prepare,
+    .run = cs_plan_found_run,
 };

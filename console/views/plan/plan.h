@@ -23,6 +23,12 @@ const struct cs_previews *cs_plan_previews(const struct cs_store *store,
 /* the variant that the view is about; false: there is no plan */
 bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *screen,
                      struct cs_variant *variant);
+/* found.c */
+int cs_plan_found_want(const struct cs_store *store, const struct cs_screen *screen, int width);
+void cs_plan_found_draw(const struct cs_store *store, const struct cs_screen *screen,
+                        struct cs_area area, bool is_chosen);
+unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *store);
+unsigned cs_plan_found_run(struct cs_screen *screen, const struct cs_store *store);
 int32_t cs_plan_batch_ranks(const struct cs_screen *screen);
 bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store);
 /* the cursor or the first row of the part that is shown */

@@ -79,6 +79,8 @@ static int rows_of(const struct cs_screen *screen, const struct cs_store *store)
         return CS_BALANCE_HOWS;
     case CS_PLAN_PATH:
         return p->n_links;
+    case CS_PLAN_FOUND:
+        return (int)json_array_size(store->found.plans);
     case CS_PLAN_PARTS:
         break;
     }
@@ -87,7 +89,8 @@ static int rows_of(const struct cs_screen *screen, const struct cs_store *store)
 
 void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows)
 {
-    bool has_cursor = screen->plan_part == CS_PLAN_WHATIF || screen->plan_part == CS_PLAN_BALANCE;
+    bool has_cursor = screen->plan_part == CS_PLAN_WHATIF || screen->plan_part == CS_PLAN_BALANCE ||
+                      screen->plan_part == CS_PLAN_FOUND;
     int *at = has_cursor ? &screen->at.plan_cursor : &screen->at.plan_top;
     int last = rows_of(screen, store) - 1;
     *at = cs_screen_clamp(*at + rows, 0, last > 0 ? last : 0);

@@ -21,6 +21,7 @@ enum cs_plan_part {
     CS_PLAN_WHATIF,
     CS_PLAN_BALANCE,
     CS_PLAN_PATH,
+    CS_PLAN_FOUND, /* of a script that searches */
     CS_PLAN_PARTS
 };
 
@@ -109,6 +110,7 @@ struct cs_screen {
     bool has_variant; /* a preview of job variant_job, else the job's own plan */
     int64_t variant_job;
     struct cs_variant variant;
+    int pick;                    /* of the plans found: the one that CS_DO_PICK shows, from 1 */
     int batch_ranks, batch_slot; /* Balance; ranks 0: as the plan or CS_BATCH_DEFAULT_RANKS */
     enum cs_mask_kind batch_mask;
     struct cs_previews *previews; /* owned; NULL: nothing was made yet */
@@ -128,7 +130,9 @@ struct cs_screen {
     char filter[CS_VIEW_COUNT][CS_NEEDLE_CAP]; /* rows of a list without it are not shown */
 
     enum cs_prompt prompt;
-    const struct cs_job_order *order; /* that the prompt is about */
+    const struct cs_job_order
+        *order; /* that the prompt is about; NULL: `question`, then CS_DO_SHELL */
+    char question[120];
     int64_t order_job;
     char typed[24];
     struct cs_edit edit;

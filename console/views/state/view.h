@@ -21,7 +21,8 @@ enum {
     CS_DO_COPY = 128,  /* the row under the cursor to the clipboard */
     CS_DO_PAGE = 256,  /* all rows of the list to the pager */
     CS_DO_SHELL = 512, /* screen->shell with the terminal to itself */
-    CS_DO_LUA = 1024   /* screen->lua->want */
+    CS_DO_LUA = 1024,  /* screen->lua->want */
+    CS_DO_PICK = 2048  /* plan screen->pick of those found into the store */
 };
 
 /* Changes the screen, never the store; returns CS_DO_*. */
@@ -80,6 +81,8 @@ struct cs_view_ops {
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
+    /* R of what is no job yet; 0: there is nothing of the kind, and R resumes a job */
+    unsigned (*run)(struct cs_screen *screen, const struct cs_store *store);
     /* the job under its cursor; NULL: orders are about the selected one */
     const struct cs_store_job *(*job)(const struct cs_store *store, const struct cs_screen *screen);
 };
