@@ -51,10 +51,12 @@ static struct cs_look on_bright(struct cs_look look)
  * least 4.5 to black (test_console_theme): blues for what passes, oranges for what is paid for. */
 enum { SKY = 74, DEEP = 32, PALE = 117, ORANGE = 214, VERMILION = 202, LEMON = 227, SNOW = 231 };
 
-static const struct {
+struct safe_look {
     enum cs_style style;
     struct cs_look look;
-} safe[] = {
+};
+
+static const struct safe_look safe[] = {
     {CS_STYLE_TITLE,     {PALE, OWN, 0}                },
     {CS_STYLE_TAB_ON,    {PALE, OWN, CS_ATTR_BOLD}     },
     {CS_STYLE_KEY,       {PALE, OWN, 0}                },
@@ -71,23 +73,47 @@ static const struct {
     {CS_STYLE_BANNER,    {BLACK, ORANGE, 0}            },
 };
 
-static struct cs_look safe_look(enum cs_style style)
+/* The same on white: darker blues, browns and reds, with a contrast of at least 4.5 to it. */
+enum { ROYAL = 27, NAVY = 18, BROWN = 130, PLUM = 89, CRIMSON = 160, INK = 16 };
+
+static const struct safe_look safe_light[] = {
+    {CS_STYLE_TITLE,     {ROYAL, OWN, 0}             },
+    {CS_STYLE_TAB_ON,    {ROYAL, OWN, CS_ATTR_BOLD}  },
+    {CS_STYLE_KEY,       {ROYAL, OWN, 0}             },
+    {CS_STYLE_FORWARD,   {ROYAL, OWN, 0}             },
+    {CS_STYLE_BACKWARD,  {BROWN, OWN, 0}             },
+    {CS_STYLE_OPTIMIZER, {INK, OWN, CS_ATTR_BOLD}    },
+    {CS_STYLE_CRITICAL,  {SNOW, ROYAL, 0}            },
+    {CS_STYLE_FROZEN,    {NAVY, OWN, CS_ATTR_BOLD}   },
+    {CS_STYLE_PASSES,    {ROYAL, OWN, 0}             },
+    {CS_STYLE_TRAINS,    {BROWN, OWN, CS_ATTR_BOLD}  },
+    {CS_STYLE_GOOD,      {ROYAL, OWN, 0}             },
+    {CS_STYLE_WARN,      {PLUM, OWN, CS_ATTR_BOLD}   },
+    {CS_STYLE_BAD,       {CRIMSON, OWN, CS_ATTR_BOLD}},
+    {CS_STYLE_BANNER,    {SNOW, BROWN, 0}            },
+};
+
+_Static_assert(CS_ARRAY_LEN(safe) == CS_ARRAY_LEN(safe_light), "the same roles");
+
+static struct cs_look safe_look(const struct safe_look *rows, enum cs_style style)
 {
     for (size_t i = 0; i < CS_ARRAY_LEN(safe); i++)
-        if (safe[i].style == style)
-            return safe[i].look;
+        if (rows[i].style == style)
+            return rows[i].look;
     return looks[style].mono;
 }
 
 static const struct {
     const char *name, *help;
 } schemes[CS_SCHEME_COUNT] = {
-    [CS_SCHEME_DEFAULT] = {"default", "blue and yellow, cyan and magenta: for a dark background"    },
-    [CS_SCHEME_LIGHT] = {"light",   "blue and magenta: for a bright background"                   },
+    [CS_SCHEME_DEFAULT] = {"default",    "blue and yellow, cyan and magenta: for a dark background" },
+    [CS_SCHEME_LIGHT] = {"light",      "blue and magenta: for a bright background"                },
     [CS_SCHEME_SAFE] = {"safe",
                            "blues and oranges of 256 colours: told apart without red, green or blue"},
-    [CS_SCHEME_MONO] = {"mono",    "bold, dim and reverse instead of colours"                    },
-    [CS_SCHEME_NONE] = {"none",    "text alone"                                                  },
+    [CS_SCHEME_SAFE_LIGHT] = {"safe-light",
+                           "the same for a bright background: blues, browns and reds"               },
+    [CS_SCHEME_MONO] = {"mono",       "bold, dim and reverse instead of colours"                 },
+    [CS_SCHEME_NONE] = {"none",       "text alone"                                               },
 };
 
 const char *cs_theme_name(int scheme)
@@ -106,8 +132,8 @@ struct cs_look cs_theme_look(enum cs_scheme scheme, enum cs_style style)
         return (struct cs_look){OWN, OWN, 0};
     if (scheme == CS_SCHEME_MONO)
         return looks[style].mono;
-    if (scheme == CS_SCHEME_SAFE)
-        return safe_look(style);
+    if (scheme == CS_SCHEME_SAFE || scheme == CS_SCHEME_SAFE_LIGHT)
+        return safe_look(scheme == CS_SCHEME_SAFE ? safe : safe_light, style);
     return scheme == CS_SCHEME_LIGHT ? on_bright(looks[style].color) : looks[style].color;
 }
 

@@ -34,8 +34,9 @@ enum cs_style {
 
 enum cs_scheme {
     CS_SCHEME_DEFAULT,
-    CS_SCHEME_LIGHT, /* the same on a bright background */
-    CS_SCHEME_SAFE,  /* of 256 colours, told apart without red, green or blue */
+    CS_SCHEME_LIGHT,      /* the same on a bright background */
+    CS_SCHEME_SAFE,       /* of 256 colours, told apart without red, green or blue */
+    CS_SCHEME_SAFE_LIGHT, /* the same on a bright background */
     CS_SCHEME_MONO,
     CS_SCHEME_NONE,
     CS_SCHEME_COUNT

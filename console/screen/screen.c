@@ -1,6 +1,7 @@
 /* The whole screen: header, tabs, panes, key line, help. */
 #include "console/screen/screen.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,27 +157,78 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
 
 /* --- help ------------------------------------------------------------------------------------- */
 
-/* keys of the view that is shown */
-static void draw_help(const struct cs_screen *screen, struct cs_area area)
+enum { HELP_KEYS = 14 /* column of what a key does */, HELP_WIDEST = 110 };
+
+/* lines of the help: some above the area, some below it */
+struct page {
+    struct cs_area area; /* below the heading */
+    int top, y;
+};
+
+static bool is_on_page(const struct page *page)
+{
+    const int y = page->y - page->top;
+    return y >= 0 && y < page->area.h;
+}
+
+/* What the view shows: its text for the manual, whose lines end where sentences do. */
+static void put_text(struct page *page, const char *help)
+{
+    struct cs_buf text = {0};
+    for (; *help; help++)
+        cs_buf_addc(&text, *help == '\n' ? ' ' : *help);
+    const int width = page->area.w - 2 < HELP_WIDEST ? page->area.w - 2 : HELP_WIDEST;
+    for (const char *at = cs_buf_str(&text); *at; page->y++) {
+        const size_t n = cs_wrap_next(at, width);
+        if (is_on_page(page))
+            cs_draw_n(page->area, 1, page->y - page->top, CS_STYLE_TEXT, at, n);
+        at += n;
+    }
+    page->y++;
+    cs_buf_free(&text);
+}
+
+static void put_keys(struct page *page, const struct cs_key_row *rows, int n)
+{
+    for (int i = 0; i < n; i++, page->y++) {
+        const int y = page->y - page->top;
+        if (!is_on_page(page))
+            continue;
+        cs_draw(page->area, 1, y, CS_STYLE_KEY, rows[i].shown);
+        const int used =
+            cs_draw(page->area, HELP_KEYS, y, CS_STYLE_TEXT, cs_key_row_help(&rows[i]));
+        if (rows[i].order && HELP_KEYS + used + 4 < page->area.w)
+            cs_drawf(page->area, HELP_KEYS + used + 2, y, CS_STYLE_DIM,
+                     "(cornstarch-console %s ID)", rows[i].order->name);
+    }
+}
+
+static int put_help(struct page *page, const struct cs_screen *screen)
 {
     struct cs_key_row rows[CS_KEYS];
-    int total = cs_keys_of(screen->view, rows), room = area.h - 2;
-    int top = screen->help_top < total - room ? screen->help_top : total - room;
-    top = top > 0 ? top : 0;
-    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "keys of %s", cs_view_ops(screen->view)->title);
-    cs_draw(area, 24, 0, CS_STYLE_DIM,
-            total > room ? "? or Esc closes this list, j/k scrolls it"
-                         : "? or Esc closes this list");
-    for (int i = 0; i < total; i++) {
-        int y = i - top;
-        if (y < 0 || y >= room)
-            continue;
-        cs_draw(area, 1, 2 + y, CS_STYLE_KEY, rows[i].shown);
-        int used = cs_draw(area, 14, 2 + y, CS_STYLE_TEXT, cs_key_row_help(&rows[i]));
-        if (rows[i].order && 14 + used + 4 < area.w)
-            cs_drawf(area, 14 + used + 2, 2 + y, CS_STYLE_DIM, "(cornstarch-console %s ID)",
-                     rows[i].order->name);
+    const struct cs_view_ops *view = cs_view_ops(screen->view);
+    page->y = 0;
+    put_text(page, view->help);
+    if (view->text) {
+        put_keys(page, rows, cs_keys_text(screen->view, rows));
+        page->y++;
     }
+    put_keys(page, rows, cs_keys_of(screen->view, rows));
+    return page->y;
+}
+
+/* what the view shows, and its keys */
+static void draw_help(const struct cs_screen *screen, struct cs_area area)
+{
+    struct page page = {.area = cs_area_part(area, 0, 2, area.w, area.h - 2), .top = INT_MAX};
+    const int total = put_help(&page, screen), last = total - page.area.h;
+    page.top = screen->help_top < last ? screen->help_top : last;
+    page.top = page.top > 0 ? page.top : 0;
+    cs_drawf(area, 1, 0, CS_STYLE_TITLE, "%s: what it shows, and its keys",
+             cs_view_ops(screen->view)->title);
+    cs_draw_right(area, area.w - 1, 0, CS_STYLE_DIM,
+                  last > 0 ? "? or Esc closes this, j/k scrolls it" : "? or Esc closes this");
+    (void)put_help(&page, screen);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

@@ -2,11 +2,12 @@
  * what a slot costs and where it runs. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/state/view.h"
+#include "console/views/row_list.h"
 #include "core/base/str.h"
 #include "core/plan/cost/profile.h"
 
@@ -152,6 +153,99 @@ static int make_groups(const struct cs_store *store, struct group *groups, int c
     return n;
 }
 
+/* --- as a list -------------------------------------------------------------------------------- */
+
+static int count_groups(const struct cs_store *store)
+{
+    struct group groups[MAX_ROWS];
+    return store->model.graph ? make_groups(store, groups, MAX_ROWS) : 0;
+}
+
+static void *all_groups(const struct cs_store *store)
+{
+    struct group *groups = calloc(MAX_ROWS, sizeof *groups);
+    CS_ASSERT(groups);
+    if (store->model.graph)
+        make_groups(store, groups, MAX_ROWS);
+    return groups;
+}
+
+static void group_text(const struct cs_store *store, const void *made, int i, struct cs_buf *out)
+{
+    const struct group *groups = made;
+    (void)store;
+    cs_buf_adds(out, groups[i].label);
+    for (int k = 0; k < N_COLUMNS; k++)
+        cs_buf_addf(out, "  %s%s%s", columns[k].title, columns[k].title[0] ? " " : "",
+                    groups[i].cell[k]);
+}
+
+/* by parameters, or by the time of a slot */
+static double group_key(const struct cs_store *store, const void *made, int i, int sort)
+{
+    const struct group *groups = made;
+    double sum = 0;
+    for (int32_t l = groups[i].first; l < groups[i].first + groups[i].n; l++) {
+        const struct cs_layer *layer = &store->model.graph->layers[l];
+        const struct cs_layer_cost *cost = store->model.layer_cost;
+        if (sort == 1)
+            sum += (double)layer->n_elements;
+        else if (cost)
+            sum += (double)(cost[l].fwd_ns + (layer->needs_input_grad ? cost[l].bwd_input_ns : 0) +
+                            (layer->needs_weight_grad ? cost[l].bwd_weight_ns : 0));
+    }
+    return sum;
+}
+
+static const struct cs_rows rows = {
+    CS_VIEW_MODEL, count_groups, all_groups,
+    group_text,    group_key,    {"place", "parameters", "time", NULL}
+};
+
+static int count(const struct cs_store *store, const struct cs_screen *screen)
+{
+    return cs_rows_count(&rows, store, screen);
+}
+
+static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
+{
+    const int n = count(store, screen);
+    return cs_screen_clamp(screen->at.model_top, 0, n > 0 ? n - 1 : 0);
+}
+
+static void each(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user)
+{
+    cs_rows_each(&rows, store, screen, take, user);
+}
+
+static int no_row_at(const struct cs_store *store, const struct cs_screen *screen,
+                     struct cs_area area, int y)
+{
+    (void)store;
+    (void)screen;
+    (void)area;
+    (void)y;
+    return -1;
+}
+
+static const struct cs_view_list list = {count, cursor_of, each, no_row_at};
+
+static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    return cs_rows_next_sort(&rows, screen);
+}
+
+/* clang-format off */
+static const struct cs_key_row keys[] = {
+    {"o", "o", "sort", 3, NULL, "order: their place in the model, parameters, time", next_sort, 0},
+    {.keys = NULL},
+};
+
+/* clang-format on */
+
 /* --- lines: boxes when there is room, else bare rows ------------------------------------------ */
 
 enum line_kind { LINE_ROW, LINE_TOP, LINE_BOTTOM, LINE_INTO };
@@ -212,7 +306,7 @@ static void draw_border(const struct frame *f, int y, bool is_top, bool is_joine
 }
 
 static void draw_row(const struct frame *f, const struct cs_grid *grid, const struct group *g,
-                     int y)
+                     enum cs_style label, int y)
 {
     const char *cells[N_COLUMNS];
 
@@ -226,18 +320,18 @@ static void draw_row(const struct frame *f, const struct cs_grid *grid, const st
         cs_draw(f->area, 1, y, CS_STYLE_DIM, cs_glyph(f->glyphs, CS_GLYPH_VLINE));
         cs_draw(f->area, f->width, y, CS_STYLE_DIM, cs_glyph(f->glyphs, CS_GLYPH_VLINE));
     }
-    cs_draw_cut(f->area, f->has_boxes ? 3 : 1, y, f->has_boxes ? f->width - 4 : f->width,
-                CS_STYLE_TEXT, f->glyphs, g->label);
+    cs_draw_cut(f->area, f->has_boxes ? 3 : 1, y, f->has_boxes ? f->width - 4 : f->width, label,
+                f->glyphs, g->label);
     cs_grid_row(grid, f->area, f->width + 2, y, CS_STYLE_TEXT, styles, f->glyphs, cells);
 }
 
 static void draw_line(const struct frame *f, const struct cs_grid *grid, const struct line *line,
-                      int y)
+                      enum cs_style label, int y)
 {
     int middle = 1 + f->width / 2;
     switch (line->kind) {
     case LINE_ROW:
-        draw_row(f, grid, line->group, y);
+        draw_row(f, grid, line->group, label, y);
         break;
     case LINE_TOP:
         draw_border(f, y, true, line->has_above);
@@ -288,6 +382,26 @@ static void draw_totals(const struct cs_store *store, struct cs_area area, int y
     cs_fields_draw(&legend, area, 1, y + 1);
 }
 
+/* Rows that are chosen, or in another order, have no boxes. */
+static void draw_chosen(const struct cs_store *store, const struct cs_screen *screen,
+                        const struct frame *frame, const struct cs_grid *grid,
+                        const struct group *groups, int room)
+{
+    int order[CS_ROWS_MAX];
+    struct cs_fields fields = {0};
+    const int n = cs_rows_order(&rows, store, screen, order);
+    const int top = cs_screen_clamp(screen->at.model_top, 0, n > room ? n - room : 0);
+    cs_rows_head(&rows, store, screen, &fields);
+    cs_fields_draw(&fields, cs_area_part(frame->area, 0, 0, frame->width + 2, 1), 1, 0);
+    for (int i = 0; i < room && top + i < n; i++) {
+        const struct line line = {LINE_ROW, &groups[order[top + i]], false, false};
+        draw_line(frame, grid, &line,
+                  cs_rows_style(&rows, store, screen, groups, order[top + i], CS_STYLE_TEXT),
+                  1 + i);
+    }
+    draw_totals(store, frame->area, 1 + (n - top < room ? n - top : room) + 1);
+}
+
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
     static const int below = 3; /* a gap, totals, legend */
@@ -308,6 +422,12 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
             text[i * N_COLUMNS + k] = groups[i].cell[k];
     struct frame frame = {area, screen->glyphs, frame_width(groups, n_groups, area.w), true};
     cs_grid_layout(&grid, text, n_groups, area.w - frame.width - 3);
+    cs_grid_title(&grid, area, frame.width + 2, 0);
+    if (cs_rows_are_chosen(&rows, screen)) {
+        frame.has_boxes = false;
+        draw_chosen(store, screen, &frame, &grid, groups, room > 0 ? room : 0);
+        return;
+    }
     int n = make_lines(store->model.graph, groups, n_groups, true, lines);
     frame.has_boxes = n <= room;
     if (!frame.has_boxes)
@@ -315,9 +435,11 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     int top = n > room ? screen->at.model_top : 0;
     top = top > n - room ? n - room : top;
     top = top > 0 ? top : 0;
-    cs_grid_title(&grid, area, frame.width + 2, 0);
     for (int i = 0; i < room && top + i < n; i++)
-        draw_line(&frame, &grid, &lines[top + i], 1 + i);
+        draw_line(&frame, &grid, &lines[top + i],
+                  cs_rows_style(&rows, store, screen, groups, (int)(lines[top + i].group - groups),
+                                CS_STYLE_TEXT),
+                  1 + i);
     int shown = n - top < room ? n - top : room;
     draw_totals(store, area, 1 + (shown > 0 ? shown : 0) + 1);
     if (n > room && room > 0)
@@ -325,11 +447,10 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
                  top + shown, n);
 }
 
-static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+static void move(struct cs_screen *screen, const struct cs_store *store, int steps)
 {
-    int n_layers = store->model.graph ? store->model.graph->n_layers : 0;
-    int last = 2 * n_layers + 8; /* a module has a few more rows than layers */
-    screen->at.model_top = cs_screen_clamp(screen->at.model_top + rows, 0, last);
+    const int n = count(store, screen);
+    screen->at.model_top = cs_screen_clamp(cursor_of(store, screen) + steps, 0, n > 0 ? n - 1 : 0);
 }
 
 const struct cs_view_ops cs_view_model = {
@@ -342,6 +463,8 @@ const struct cs_view_ops cs_view_model = {
             "through to something trained before it)\n"
             "or frozen (no backward at all).",
     .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
+    .keys = keys,
     .draw = draw,
     .move = move,
+    .list = &list,
 };

@@ -7,7 +7,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/state/view.h"
+#include "console/views/row_list.h"
 #include "core/base/str.h"
 
 enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10, WIDE = 96 };
@@ -27,20 +27,20 @@ static const struct cs_column columns[N_COLUMNS] = {
 
 /* How the rows of the area are shared out. */
 struct parts {
-    int first, n; /* stages shown */
+    int first, n, all; /* stages shown, of those that the filter lets through */
     bool has_predicted, has_measured, has_legend, has_table, has_gaps;
 };
 
 static struct parts share_rows(const struct cs_store *store, const struct cs_screen *screen,
-                               int height)
+                               int all, int height)
 {
-    struct parts p = {.has_predicted = store->predicted.arena != NULL,
+    struct parts p = {.all = all,
+                      .has_predicted = store->predicted.arena != NULL,
                       .has_measured = store->measured.arena != NULL};
     int n_charts = (p.has_predicted ? 1 : 0) + (p.has_measured ? 1 : 0);
     int left = height - 1 - n_charts; /* summary, an axis per chart */
-    int n = store->n_stages < MAX_SHOWN ? store->n_stages : MAX_SHOWN;
-    p.first =
-        screen->at.stage_top < store->n_stages - n ? screen->at.stage_top : store->n_stages - n;
+    int n = all < MAX_SHOWN ? all : MAX_SHOWN;
+    p.first = screen->at.stage_top < all - n ? screen->at.stage_top : all - n;
     p.first = p.first > 0 ? p.first : 0;
     p.has_table = left >= (n_charts + 1) * n + 1 || left >= (n_charts + 1) * 4 + 1;
     int per_stage = n_charts + (p.has_table ? 1 : 0), fixed = p.has_table ? 1 : 0;
@@ -50,8 +50,8 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
         fits = height - 2;
     }
     p.n = n < fits ? n : fits > 0 ? fits : 0;
-    if (p.n < store->n_stages) {
-        int last = store->n_stages - p.n;
+    if (p.n < all) {
+        int last = all - p.n;
         p.first = screen->at.stage_top < last ? screen->at.stage_top : last;
     }
     left -= fixed + per_stage * p.n;
@@ -72,8 +72,8 @@ static double mean_bubble(const struct cs_timeline *timeline)
                : (double)NAN;
 }
 
-static void draw_summary(const struct cs_store *store, const struct cs_screen *screen,
-                         struct cs_area area)
+static void draw_summary(const struct cs_rows *rows, const struct cs_store *store,
+                         const struct cs_screen *screen, struct cs_area area)
 {
     const struct cs_timeline *predicted = &store->predicted, *measured = &store->measured;
     struct cs_fields fields = {0};
@@ -115,6 +115,7 @@ static void draw_summary(const struct cs_store *store, const struct cs_screen *s
     if (screen->zoom > 1)
         cs_fields_add(&fields, CS_STYLE_DIM, 3, "zoom %dx", screen->zoom);
     cs_fields_add(&fields, CS_STYLE_DIM, 2, screen->at.is_held ? "[held]" : "[follow]");
+    cs_rows_head(rows, store, screen, &fields);
     cs_fields_draw(&fields, area, 1, 0);
 }
 
@@ -124,6 +125,8 @@ struct chart {
     const struct cs_store *store;
     const struct cs_screen *screen;
     struct cs_area area;
+    const struct cs_rows *rows;
+    const int *order; /* stages that the filter lets through */
     struct parts parts;
     int label_w, width; /* of the names, of the time axis */
 };
@@ -150,10 +153,12 @@ static int draw_chart(const struct chart *c, const struct cs_timeline *timeline,
     cs_draw(c->area, c->label_w + c->width, y, CS_STYLE_DIM, unit);
     cs_draw_right(c->area, c->area.w - 1, y, CS_STYLE_DIM, "bubble");
     for (int i = 0; i < c->parts.n; i++) {
-        const struct cs_store_stage *stage = &c->store->stages[c->parts.first + i];
-        int32_t s = c->parts.first + i;
+        const int32_t s = c->order[c->parts.first + i];
+        const struct cs_store_stage *stage = &c->store->stages[s];
         snprintf(text, sizeof text, "%d %s", stage->rank, stage->name);
-        cs_draw_cut(c->area, 1, y + 1 + i, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
+        cs_draw_cut(c->area, 1, y + 1 + i, c->label_w - 2,
+                    cs_rows_style(c->rows, c->store, c->screen, NULL, s, CS_STYLE_TEXT),
+                    c->screen->glyphs, text);
         cs_gantt_row(&timeline->spans, s, stage->rank, window, c->width, cells);
         draw_cells(c, cells, y + 1 + i);
         cs_fmt_percent(text, sizeof text, cs_timeline_stage(timeline, s, stage->rank).bubble);
@@ -201,9 +206,9 @@ static void draw_legend(const struct chart *c, int y)
         cs_fields_add(&fields, CS_STYLE_FROZEN, 3, "no backward:%s", cs_buf_str(&quiet));
     cs_buf_free(&quiet);
     cs_fields_draw(&fields, c->area, 1, y);
-    if (c->parts.n < c->store->n_stages)
+    if (c->parts.n < c->parts.all)
         cs_drawf(c->area, c->area.w - 28, y, CS_STYLE_DIM, "  stages %d-%d of %d (j/k)",
-                 c->parts.first, c->parts.first + c->parts.n - 1, c->store->n_stages);
+                 c->parts.first, c->parts.first + c->parts.n - 1, c->parts.all);
 }
 
 /* --- table ------------------------------------------------------------------------------------ */
@@ -258,6 +263,68 @@ static void fill_row(const struct cs_store *store, int32_t s, const struct cs_ti
     cs_fmt_drift(cell[9], CELL, drift_of(store, s));
 }
 
+/* --- as a list -------------------------------------------------------------------------------- */
+
+static int count_stages(const struct cs_store *store)
+{
+    return store->predicted.arena || store->measured.arena ? store->n_stages : 0;
+}
+
+static const struct cs_timeline *told(const struct cs_store *store)
+{
+    return store->measured.arena ? &store->measured : &store->predicted;
+}
+
+static void stage_text(const struct cs_store *store, const void *made, int i, struct cs_buf *out)
+{
+    char cell[N_COLUMNS][CELL];
+    (void)made;
+    fill_row(store, i, told(store), cell);
+    for (int k = 0; k < N_COLUMNS; k++)
+        cs_buf_addf(out, "%s%s %s", k ? "  " : "", columns[k].title, cell[k]);
+}
+
+static double stage_key(const struct cs_store *store, const void *made, int i, int sort)
+{
+    (void)made;
+    const struct cs_timeline_stage t = cs_timeline_stage(told(store), i, store->stages[i].rank);
+    return sort == 1 ? t.bubble : sort == 2 ? (double)t.busy_ns : drift_of(store, i);
+}
+
+static const struct cs_rows rows = {
+    CS_VIEW_PIPELINE, count_stages, NULL,
+    stage_text,       stage_key,    {"stage", "bubble", "busy", "drift"}
+};
+
+static int count(const struct cs_store *store, const struct cs_screen *screen)
+{
+    return cs_rows_count(&rows, store, screen);
+}
+
+static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
+{
+    const int n = count(store, screen);
+    return cs_screen_clamp(screen->at.stage_top, 0, n > 0 ? n - 1 : 0);
+}
+
+static void each(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user)
+{
+    cs_rows_each(&rows, store, screen, take, user);
+}
+
+static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
+                  int y)
+{
+    (void)store;
+    (void)screen;
+    (void)area;
+    (void)y;
+    return -1; /* the rows have no cursor to click on */
+}
+
+static const struct cs_view_list list = {count, cursor_of, each, row_at};
+
 static void draw_table(const struct chart *c, int y)
 {
     const struct cs_timeline *timeline =
@@ -266,7 +333,7 @@ static void draw_table(const struct chart *c, int y)
     const char *text[MAX_SHOWN * N_COLUMNS] = {NULL};
     struct cs_grid grid = {.column = columns, .n_columns = N_COLUMNS};
     for (int i = 0; i < c->parts.n; i++) {
-        fill_row(c->store, c->parts.first + i, timeline, cell[i]);
+        fill_row(c->store, c->order[c->parts.first + i], timeline, cell[i]);
         for (int k = 0; k < N_COLUMNS; k++)
             text[i * N_COLUMNS + k] = cell[i][k];
     }
@@ -279,7 +346,7 @@ static void draw_table(const struct chart *c, int y)
                     &text[i * N_COLUMNS]);
         for (int k = 0; k < N_COLUMNS; k++)
             x += grid.width[k] > 0 ? grid.width[k] + CS_TABLE_GAP : 0;
-        if (drift_of(c->store, c->parts.first + i) > slow)
+        if (drift_of(c->store, c->order[c->parts.first + i]) > slow)
             cs_draw(c->area, x, y + 1 + i, CS_STYLE_WARN, "slow");
     }
 }
@@ -296,13 +363,16 @@ static void draw_nothing(const struct cs_store *store, struct cs_area area)
 
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
 {
-    struct chart c = {.store = store, .screen = screen, .area = area};
-    draw_summary(store, screen, area);
+    int order[CS_ROWS_MAX];
+    struct chart c = {
+        .store = store, .screen = screen, .area = area, .rows = &rows, .order = order};
+    draw_summary(&rows, store, screen, area);
     if (store->n_stages == 0 || (!store->predicted.arena && !store->measured.arena)) {
         draw_nothing(store, area);
         return;
     }
-    c.parts = share_rows(store, screen, area.h);
+    const int n = cs_rows_order(&rows, store, screen, order);
+    c.parts = share_rows(store, screen, n, area.h);
     c.label_w = area.w >= 90 ? 16 : 12;
     c.width = area.w - c.label_w - BUBBLE_W - 1;
     c.width = c.width > 0 ? c.width : 0;
@@ -315,9 +385,17 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
+static void move(struct cs_screen *screen, const struct cs_store *store, int steps)
 {
-    screen->at.stage_top = cs_screen_clamp(screen->at.stage_top + rows, 0, store->n_stages - 1);
+    const int n = count(store, screen);
+    screen->at.stage_top = cs_screen_clamp(cursor_of(store, screen) + steps, 0, n > 0 ? n - 1 : 0);
+}
+
+static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    return cs_rows_next_sort(&rows, screen);
 }
 
 static unsigned zoom(struct cs_screen *screen, const struct cs_store *store, int argument)
@@ -369,6 +447,7 @@ static const struct cs_key_row keys[] = {
     {"-",       "-",       "",        0, NULL, "zoom out",                                 zoom,        -1},
     {"Space",   "Space",   "hold",    3, NULL, "hold the timeline still, or let it go on", hold,        0},
     {"x",       "x",       "scale",   4, NULL, "time axis: automatic, shared, one each",   next_scale,  0},
+    {"o",       "o",       "sort",    5, NULL, "order: stage, bubble, busy, drift",        next_sort,   0},
     {"p",       "p",       "what-if", 5, NULL, "other plans than this one (Plan view)",    show_whatif, 0},
     {.keys = NULL},
 };
@@ -388,4 +467,5 @@ const struct cs_view_ops cs_view_pipeline = {
     .keys = keys,
     .draw = draw,
     .move = move,
+    .list = &list,
 };

@@ -6,6 +6,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
+#include "console/views/row_list.h"
 #include "console/views/tokens.h"
 
 enum { N_COLUMNS = 8, CELL = 128, HISTORY = 2 };
@@ -64,39 +65,104 @@ static void fill_cells(const struct cs_store *store, const struct cs_store_part 
     snprintf(c->text[7], CELL, "%s %s", ms, of_step);
 }
 
+/* --- as a list -------------------------------------------------------------------------------- */
+
+static int count_ranks(const struct cs_store *store)
+{
+    return store->context.n;
+}
+
+static void rank_text(const struct cs_store *store, const void *made, int i, struct cs_buf *out)
+{
+    struct cells c;
+    (void)made;
+    fill_cells(store, &store->context.part[i], 0, CS_GLYPHS_ASCII, &c);
+    for (int k = 0; k < N_COLUMNS; k++)
+        if (c.text[k][0])
+            cs_buf_addf(out, "%s%s %s", k ? "  " : "", columns[k].title, c.text[k]);
+}
+
+static double rank_key(const struct cs_store *store, const void *made, int i, int sort)
+{
+    (void)made;
+    const struct cs_store_part *p = &store->context.part[i];
+    return sort == 1 ? p->flops : sort == 2 ? (double)p->wait_us : (double)p->rows;
+}
+
+static const struct cs_rows rows_of = {
+    CS_VIEW_TOKENS, count_ranks, NULL, rank_text, rank_key, {"rank", "work", "wait", "rows"}
+};
+
+static int count(const struct cs_store *store, const struct cs_screen *screen)
+{
+    return cs_rows_count(&rows_of, store, screen);
+}
+
+static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
+{
+    const int n = count(store, screen);
+    return cs_screen_clamp(screen->at.tokens_top, 0, n > 0 ? n - 1 : 0);
+}
+
+static void each(const struct cs_store *store, const struct cs_screen *screen,
+                 bool (*take)(void *user, int row, const char *text), void *user)
+{
+    cs_rows_each(&rows_of, store, screen, take, user);
+}
+
+static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
+                  int y)
+{
+    (void)store;
+    (void)screen;
+    (void)area;
+    (void)y;
+    return -1; /* the rows have no cursor to click on */
+}
+
+static const struct cs_view_list list = {count, cursor_of, each, row_at};
+
 /* from the first rank shown on; returns how many rows it has drawn */
 static int draw_list(const struct cs_store *store, const struct cs_screen *screen,
                      struct cs_area area)
 {
     const struct cs_store_context *c = &store->context;
     struct cs_grid grid = {.column = columns, .n_columns = N_COLUMNS};
-    const bool is_cut = c->n > area.h - 1;
-    const int n = is_cut ? area.h - 2 : c->n;
-    if (n < 1)
-        return 0;
-    const int top = cs_screen_clamp(screen->at.tokens_top, 0, c->n - n);
+    int order[CS_ROWS_MAX];
+    const int all = cs_rows_order(&rows_of, store, screen, order);
+    const bool is_cut = all > area.h - 1;
+    const int n = is_cut ? area.h - 2 : all;
+    if (n < 1) {
+        if (all == 0)
+            cs_draw(area, 1, 0, CS_STYLE_DIM, "no rank passes the filter (f)");
+        return all == 0;
+    }
+    const int top = cs_screen_clamp(screen->at.tokens_top, 0, all - n);
     struct cells *cells = calloc((size_t)n, sizeof *cells);
     const char **text = calloc((size_t)n * N_COLUMNS, sizeof *text);
     CS_ASSERT(cells != NULL && text != NULL);
     for (int i = 0; i < n; i++) {
-        fill_cells(store, &c->part[top + i], area.w < 100 ? 16 : 32, screen->glyphs, &cells[i]);
+        fill_cells(store, &c->part[order[top + i]], area.w < 100 ? 16 : 32, screen->glyphs,
+                   &cells[i]);
         for (int k = 0; k < N_COLUMNS; k++)
             text[i * N_COLUMNS + k] = cells[i].text[k];
     }
     cs_grid_layout(&grid, text, n, area.w - 2);
     cs_grid_title(&grid, area, 1, 0);
     for (int i = 0; i < n; i++)
-        cs_grid_row(&grid, area, 1, i + 1, CS_STYLE_TEXT, NULL, screen->glyphs,
-                    &text[i * N_COLUMNS]);
+        cs_grid_row(&grid, area, 1, i + 1,
+                    cs_rows_style(&rows_of, store, screen, NULL, order[top + i], CS_STYLE_TEXT),
+                    NULL, screen->glyphs, &text[i * N_COLUMNS]);
     if (is_cut)
         cs_drawf(area, 1, n + 1, CS_STYLE_DIM, "%d to %d of %d ranks, j and k for others", top + 1,
-                 top + n, c->n);
+                 top + n, all);
     free(cells);
     free(text);
     return 1 + n + is_cut;
 }
 
-static void draw_title(const struct cs_store *store, struct cs_area area)
+static void draw_title(const struct cs_store *store, const struct cs_screen *screen,
+                       struct cs_area area)
 {
     const struct cs_store_context *c = &store->context;
     struct cs_fields fields = {.n = 0};
@@ -116,6 +182,7 @@ static void draw_title(const struct cs_store *store, struct cs_area area)
     if (c->sequence.n_cells > 0)
         cs_fields_add(&fields, CS_STYLE_DIM, 3, "a slot of %lld in blocks of %lld",
                       (long long)c->sequence.rows, (long long)c->sequence.block);
+    cs_rows_head(&rows_of, store, screen, &fields);
     cs_fields_draw(&fields, area, 1, 0);
 }
 
@@ -136,21 +203,21 @@ struct rows {
 };
 
 /* What is left goes to the ranks; without room for some of them the rules go first. */
-static struct rows share_rows(const struct cs_store *store, int h)
+static struct rows share_rows(const struct cs_store *store, const struct cs_screen *screen, int h)
 {
     enum { LEAST = 4, PARTS = 4 };
     const struct cs_store_context *c = &store->context;
-    const int list = 1 + c->n;
+    const int wanted = 1 + count(store, screen);
     struct rows rows = {.sequence = c->sequence.n_cells > 0 ? 2 : 0,
                         .rules = cs_tokens_rules_want(store)};
     int left = h - 1 - rows.sequence - HISTORY - rows.rules;
-    if (left < LEAST && left < list) {
+    if (left < LEAST && left < wanted) {
         left += rows.rules;
         rows.rules = 0;
     }
-    rows.gap = left >= list + PARTS || left >= LEAST + 2 * PARTS;
+    rows.gap = left >= wanted + PARTS || left >= LEAST + 2 * PARTS;
     left -= rows.gap * PARTS;
-    rows.list = left < list ? left : list;
+    rows.list = left < wanted ? left : wanted;
     return rows;
 }
 
@@ -165,9 +232,9 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
             "cs.plan { parallel = { llm = { cp = 2 } } } splits those of the language model");
         return;
     }
-    draw_title(store, area);
+    draw_title(store, screen, area);
     int y = 1;
-    const struct rows rows = share_rows(store, area.h);
+    const struct rows rows = share_rows(store, screen, area.h);
     if (rows.sequence > 0) {
         cs_tokens_sequence_draw(store, screen, area, y + rows.gap);
         y += rows.gap + rows.sequence;
@@ -183,13 +250,24 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
 
 static void move(struct cs_screen *screen, const struct cs_store *store, int rows)
 {
-    const int n = store->context.n;
-    screen->at.tokens_top = cs_screen_clamp(screen->at.tokens_top + rows, 0, n > 0 ? n - 1 : 0);
+    const int n = count(store, screen);
+    screen->at.tokens_top = cs_screen_clamp(cursor_of(store, screen) + rows, 0, n > 0 ? n - 1 : 0);
 }
 
+static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
+{
+    (void)store;
+    (void)argument;
+    return cs_rows_next_sort(&rows_of, screen);
+}
+
+/* clang-format off */
 static const struct cs_key_row keys[] = {
+    {"o", "o", "sort", 3, NULL, "order: rank, work, wait, rows", next_sort, 0},
     {.keys = NULL},
 };
+
+/* clang-format on */
 
 const struct cs_view_ops cs_view_tokens = {
     .title = "Tokens",
@@ -211,4 +289,5 @@ const struct cs_view_ops cs_view_tokens = {
     .keys = keys,
     .draw = draw,
     .move = move,
+    .list = &list,
 };

@@ -53,9 +53,9 @@ for size in 80x24 200x60 61x15 100x30; do
     [ "$size" != 200x60 ] || wait_for 'measured costs'
 done
 mux send-keys '?'
-wait_for 'keys of Plan'
+wait_for 'Plan: what it shows'
 mux send-keys Escape
-wait_gone 'keys of Plan'
+wait_gone 'Plan: what it shows'
 
 plan_after=$("$console" show 1 --json | tr -d ' \n' | sed 's/.*"plan_hash":"\([0-9a-f]*\)".*/\1/')
 [ -n "$plan_before" ] && [ "$plan_before" = "$plan_after" ] || fail "the plan changed: $plan_before $plan_after"

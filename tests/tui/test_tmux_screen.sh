@@ -31,9 +31,9 @@ wait_for 'q detach'
 mux send-keys 3
 wait_for '\[3 Pipeline\]'
 mux send-keys '?'
-wait_for 'keys of Pipeline'
+wait_for 'Pipeline: what it shows'
 mux send-keys Escape
-wait_gone 'keys of Pipeline'
+wait_gone 'Pipeline: what it shows'
 mux send-keys g t
 wait_for '\[4 Tokens\]'
 mux send-keys g t

@@ -105,9 +105,9 @@ static void letters_are_typed_until_escape(void **state)
     type(f, "x");
     has(f, "cs> q7?:P/x");
     cs_screen_key(&f->screen, f->store, CS_KEY_F1);
-    has(f, "keys of Lua");
+    has(f, "Lua: what it shows");
     cs_screen_key(&f->screen, f->store, CS_KEY_ESC);
-    has_not(f, "keys of Lua");
+    has_not(f, "Lua: what it shows");
 }
 
 static void an_empty_line_lets_the_views_go_round(void **state)

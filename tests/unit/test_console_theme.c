@@ -1,4 +1,4 @@
-/* The colours of the theme "safe": bright enough on black, and what must be told apart is, for people who see
+/* The colours of the themes "safe" and "safe-light": bright enough on black, dark enough on white, and what must be told apart is, for people who see
  * all colours and for those who lack one kind of cone. Formulas: contrast of WCAG 2.1; dichromats as Machado,
  * Oliveira and Fernandes simulate them (2009, severity 1); distance in CIE L*a*b*, D65. */
 #include <math.h>
@@ -85,18 +85,39 @@ static double distance(struct rgb a, struct rgb b)
                 (p[2] - q[2]) * (p[2] - q[2]));
 }
 
-static void safe_colours_are_bright_enough(void **state)
+static double contrast(struct rgb a, struct rgb b)
+{
+    const double x = luminance(a) + 0.05, y = luminance(b) + 0.05;
+    return x > y ? x / y : y / x;
+}
+
+/* fg on bg, the terminal's own being black or white */
+static void check_contrast(enum cs_scheme scheme, struct rgb own)
+{
+    for (int s = 0; s < CS_STYLE_COUNT; s++) {
+        const struct cs_look look = cs_theme_look(scheme, (enum cs_style)s);
+        if (look.fg < 0 && look.bg < 0)
+            continue;
+        const struct rgb black = {
+            {0, 0, 0}
+        };
+        const struct rgb fg = look.fg < 16 ? black : of_xterm(look.fg),
+                         bg = look.bg < 0 ? own : of_xterm(look.bg);
+        assert_true(look.fg == 0 || look.fg >= 16);
+        if (!(contrast(fg, bg) >= 4.5))
+            fail_msg("scheme %d, style %d: contrast %.2f", scheme, s, contrast(fg, bg));
+    }
+}
+
+static void safe_colours_are_bright_or_dark_enough(void **state)
 {
     (void)state;
-    for (int s = 0; s < CS_STYLE_COUNT; s++) {
-        const struct cs_look look = cs_theme_look(CS_SCHEME_SAFE, (enum cs_style)s);
-        const int color = look.bg >= 0 ? look.bg : look.fg; /* black on it, or it on black */
-        if (color < 0)
-            continue;
-        const double contrast = (luminance(of_xterm(color)) + 0.05) / 0.05;
-        if (!(contrast >= 4.5))
-            fail_msg("style %d: contrast %.2f", s, contrast);
-    }
+    check_contrast(CS_SCHEME_SAFE, (struct rgb){
+                                       {0, 0, 0}
+    });
+    check_contrast(CS_SCHEME_SAFE_LIGHT, (struct rgb){
+                                             {1, 1, 1}
+    });
 }
 
 static void safe_colours_are_told_apart_by_every_eye(void **state)
@@ -115,20 +136,23 @@ static void safe_colours_are_told_apart_by_every_eye(void **state)
         {CS_STYLE_WARN,     CS_STYLE_BAD      },
     };
 
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+    static const enum cs_scheme schemes[] = {CS_SCHEME_SAFE, CS_SCHEME_SAFE_LIGHT};
+
+    for (size_t i = 0; i < 2 * sizeof apart / sizeof *apart; i++)
         for (int eye = 0; eye < 4; eye++) {
-            const struct rgb a = of_xterm(cs_theme_look(CS_SCHEME_SAFE, apart[i][0]).fg),
-                             b = of_xterm(cs_theme_look(CS_SCHEME_SAFE, apart[i][1]).fg);
+            const enum cs_style *pair = apart[i / 2];
+            const struct rgb a = of_xterm(cs_theme_look(schemes[i % 2], pair[0]).fg),
+                             b = of_xterm(cs_theme_look(schemes[i % 2], pair[1]).fg);
             const double d = distance(seen(a, eye), seen(b, eye));
             if (!(d >= 20)) /* about ten times what is just noticed */
-                fail_msg("styles %d and %d, eye %d: %.1f apart", apart[i][0], apart[i][1], eye, d);
+                fail_msg("styles %d and %d, eye %d: %.1f apart", pair[0], pair[1], eye, d);
         }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safe_colours_are_bright_enough),
+        cmocka_unit_test(safe_colours_are_bright_or_dark_enough),
         cmocka_unit_test(safe_colours_are_told_apart_by_every_eye),
     };
     return cmocka_run_group_tests_name("console/theme", tests, NULL, NULL);

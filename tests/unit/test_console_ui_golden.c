@@ -126,6 +126,17 @@ static void gpus_screens_are_as_committed(void **state)
     f->node = NULL;
 }
 
+static void shows(const struct fixture *f, const char *view, const char *keys, const char *what,
+                  const char *what_not)
+{
+    struct cs_buf text = {0};
+    render(f, view, 100, 30, CS_GLYPHS_ASCII, keys, &text);
+    if (!strstr(cs_buf_str(&text), what) || (what_not && strstr(cs_buf_str(&text), what_not)))
+        fail_msg("%s after %s: no \"%s\", or \"%s\", in:\n%s", view, keys, what,
+                 what_not ? what_not : "", cs_buf_str(&text));
+    cs_buf_free(&text);
+}
+
 /* two stages of three ranks each that split rows; a job that splits none */
 static void tokens_screens_are_as_committed(void **state)
 {
@@ -142,6 +153,9 @@ static void tokens_screens_are_as_committed(void **state)
     assert_non_null(strstr(cs_buf_str(&text), "1 to "));
     render(&split, "tokens", 80, 16, CS_GLYPHS_ASCII, "j j j j j j", &text);
     assert_non_null(strstr(cs_buf_str(&text), " to 6 of 6 ranks"));
+    shows(&split, "tokens", "f llm.1 Enter", "3 of 6 with \"llm.1\"", "llm.0 ");
+    shows(&split, "tokens", "o", "by work", NULL);
+    shows(&split, "tokens", "f rank.5 Enter", "1 of 6 with", "llm.0 ");
     cs_test_replay_free(&split.replay);
     tmpdir_free(split.dir);
     render(*state, "tokens", 80, 24, CS_GLYPHS_ASCII, NULL, &text);
@@ -211,6 +225,35 @@ static void plan_screens_are_as_committed(void **state)
     check_view(*state, "plan-balance", "plan", "b + j j");
     check_view(*state, "plan-path", "plan", "c C-d");
     check_view(*state, "plan-preview", "pipeline", "p j j j j j j j Enter t");
+}
+
+/* what comes first of two, each after the last line that says from */
+static void is_above(const struct fixture *f, const char *view, const char *keys, const char *first,
+                     const char *second)
+{
+    struct cs_buf text = {0};
+    render(f, view, 100, 30, CS_GLYPHS_ASCII, keys, &text);
+    const char *a = strstr(cs_buf_str(&text), first), *b = strstr(cs_buf_str(&text), second);
+    if (!a || !b || a > b)
+        fail_msg("%s after %s: %s is not above %s in:\n%s", view, keys, first, second,
+                 cs_buf_str(&text));
+    cs_buf_free(&text);
+}
+
+static void tables_are_filtered_sorted_and_searched(void **state)
+{
+    const struct fixture *f = *state;
+    shows(f, "pipeline", "f vision.0 Enter", "1 of ", "llm.0");
+    shows(f, "pipeline", "f nothing.like.it Enter", "0 of ", "llm.0");
+    shows(f, "pipeline", "o", "by bubble", NULL);
+    shows(f, "pipeline", "o o o o", "[follow]", "by ");
+    shows(f, "pipeline", "/ nothing.like.it Enter", "no row has \"nothing.like.it\"", NULL);
+    shows(f, "model", "f projector Enter", "vision.projector", "llm.embed");
+    shows(f, "model", "f TRAIN Enter", "[TRAIN  ]", "[frozen ]");
+    shows(f, "model", "o", "by parameters", NULL);
+    is_above(f, "model", "", "vision.projector", "llm.layers");
+    is_above(f, "model", "o", "llm.layers", "vision.projector");
+    shows(f, "tokens", "f 1 Enter o", "no step whose rows are split", NULL);
 }
 
 static void ascii_screens_hold_ascii_only(void **state)
@@ -287,6 +330,7 @@ int main(void)
         cmocka_unit_test(zoomed_screens_are_as_committed),
         cmocka_unit_test(help_screens_are_as_committed),
         cmocka_unit_test(plan_screens_are_as_committed),
+        cmocka_unit_test(tables_are_filtered_sorted_and_searched),
         cmocka_unit_test(ascii_screens_hold_ascii_only),
         cmocka_unit_test(tiny_screens_are_one_status_line),
         cmocka_unit_test(badges_tell_frozen_from_trained),

@@ -166,7 +166,11 @@ const struct cs_view_ops cs_view_plan = {
     .command = "show",
     .is_of_job = true,
     .help =
-        "The job's plan, simulated, and other plans beside it.\nSee the section on the Plan view.",
+        "The job's plan, simulated: its timeline with the critical path, the memory of every rank, "
+        "what other cuts, schedules and\n"
+        "layouts would take, how rules balance the tokens of a sample batch; of a script that "
+        "searches, what was found.\n"
+        "See the section on the Plan view.",
     .beside = {CS_VIEW_MODEL, CS_VIEW_PIPELINE},
     .keys = cs_plan_keys,
     .draw = draw,

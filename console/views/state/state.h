@@ -127,6 +127,7 @@ struct cs_screen {
     bool log_wraps;
 
     char find[CS_NEEDLE_CAP];                  /* what n and N look for */
+    int row_sort[CS_VIEW_COUNT];               /* of a table: views/row_list.h; 0: as they come */
     char filter[CS_VIEW_COUNT][CS_NEEDLE_CAP]; /* rows of a list without it are not shown */
 
     enum cs_prompt prompt;
