@@ -89,7 +89,10 @@ enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out, st
         while (cs_screen_prepare(&screen, store))
             ;
         cs_screen_draw(store, &screen, canvas);
-        cs_canvas_text(canvas, out);
+        if (dump->is_read)
+            cs_view_read(store, &screen, out);
+        else
+            cs_canvas_text(canvas, out);
         cs_canvas_free(canvas);
     }
     cs_screen_free(&screen);

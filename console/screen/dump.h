@@ -25,6 +25,7 @@ struct cs_dump {
     const char *keys;       /* NULL: none */
     int cols, rows;
     enum cs_glyph_set glyphs;
+    bool is_read; /* as lines for a screen reader, not as a screen */
 };
 
 enum cs_status cs_dump_replay(const struct cs_dump *dump, struct cs_buf *out,

@@ -174,6 +174,27 @@ static int row_at(const struct cs_store *store, const struct cs_screen *screen, 
 
 static const struct cs_view_list list = {count, cursor_of, each, row_at};
 
+/* every figure with its name; what is not known is left out */
+static void read(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out)
+{
+    int rows[CS_STORE_JOBS];
+    const int n = cs_job_rows(store, screen, rows);
+    cs_buf_addf(out, "%d job%s.\n", n, n == 1 ? "" : "s");
+    for (int i = 0; i < n; i++) {
+        const struct cs_store_job *job = &store->jobs[rows[i]];
+        struct cs_job_cells c;
+        cs_job_cells_fill(store, job, &c);
+        cs_buf_addf(out, "Job %lld, ", (long long)job->id);
+        cs_str_escape(out, job->name, strlen(job->name), false);
+        for (int k = 2; k < N_COLUMNS; k++)
+            if (strcmp(c.text[k], "-") != 0)
+                cs_buf_addf(out, ", %s %s", cs_job_columns[k].title, c.text[k]);
+        cs_buf_adds(out, job->reason[0] ? ". " : ".");
+        cs_str_escape(out, job->reason, strlen(job->reason), false);
+        cs_buf_addc(out, '\n');
+    }
+}
+
 /* --- keys ------------------------------------------------------------------------------------- */
 
 static void move(struct cs_screen *screen, const struct cs_store *store, int steps)
@@ -227,4 +248,5 @@ const struct cs_view_ops cs_view_jobs = {
     .move = move,
     .job = job_of,
     .list = &list,
+    .read = read,
 };

@@ -256,6 +256,41 @@ static void tables_are_filtered_sorted_and_searched(void **state)
     shows(f, "tokens", "f 1 Enter o", "no step whose rows are split", NULL);
 }
 
+/* Lines for a screen reader: every view says whose it is, and no line has columns or charts. */
+static void every_view_is_read_line_by_line(void **state)
+{
+    const struct fixture *f = *state;
+
+    static const struct {
+        const char *view, *what;
+    } rows[] = {
+        {"jobs",     "Job 1, test, STATE REPLAY, "    },
+        {"model",    "vision.projector, [TRAIN], "    },
+        {"pipeline", "rank 1, stage llm.0, busy ms "  },
+        {"tokens",   "Nothing is known here yet."     },
+        {"metrics",  "loss: "                         },
+        {"gpus",     "Nothing is known here yet."     },
+        {"logs",     "Logs of job 1, test: "          },
+        {"lua",      "Nothing is known here yet."     },
+        {"plan",     "Stage llm.0 on rank 1 computes "},
+    };
+
+    _Static_assert(CS_ARRAY_LEN(rows) == CS_VIEW_COUNT, "every view");
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_err err = {.text = ""};
+        struct cs_buf out = {0};
+        const struct cs_dump dump = {
+            .trace = f->trace, .view = rows[i].view, .cols = 80, .rows = 24, .is_read = true};
+        assert_int_equal(cs_dump_replay(&dump, &out, &err), CS_OK);
+        const char *text = cs_buf_str(&out);
+        if (!strstr(text, rows[i].what) || strstr(text, "  ") || strstr(text, "\xe2\x94"))
+            fail_msg("%s is read as:\n%s", rows[i].view, text);
+        assert_memory_equal(strstr(text, " of job 1, test: REPLAY, step "), " of job 1", 9);
+        cs_buf_free(&out);
+    }
+}
+
 static void ascii_screens_hold_ascii_only(void **state)
 {
     struct cs_buf text = {0};
@@ -331,6 +366,7 @@ int main(void)
         cmocka_unit_test(help_screens_are_as_committed),
         cmocka_unit_test(plan_screens_are_as_committed),
         cmocka_unit_test(tables_are_filtered_sorted_and_searched),
+        cmocka_unit_test(every_view_is_read_line_by_line),
         cmocka_unit_test(ascii_screens_hold_ascii_only),
         cmocka_unit_test(tiny_screens_are_one_status_line),
         cmocka_unit_test(badges_tell_frozen_from_trained),

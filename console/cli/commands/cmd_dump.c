@@ -13,6 +13,7 @@ struct values {
     struct cs_cmd_common common;
     const char *replay, *script, *view, *size, *keys, *devices;
     int glyphs; /* enum cs_glyph_set */
+    bool plain;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -25,6 +26,7 @@ static const struct cs_option options[] = {
     CS_OPTION_DEVICES(0, struct values),
     {"size", 0, CS_OPT_STRING, 0, 0, "100x30", "COLSxROWS", NULL, "size of the screen", AT(size)},
     {"glyphs", 0, CS_OPT_ENUM, 0, 0, "utf8", NULL, glyph_sets, "characters to draw with", AT(glyphs)},
+    {"plain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "lines to be read one after the other, as a screen reader does, without columns and charts", AT(plain)},
     {"keys", 0, CS_OPT_STRING, 0, 0, NULL, "KEYS", NULL, "keys that are typed before the screen is taken", AT(keys)},
 };
 
@@ -92,6 +94,7 @@ static enum cs_status dump_screen(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_dump dump = {.trace = v->replay,
                            .view = v->view,
                            .keys = v->keys,
+                           .is_read = v->plain,
                            .glyphs = (enum cs_glyph_set)v->glyphs};
     json_t *node = NULL, *job = NULL;
     char path[CS_PATH_CAP];

@@ -18,6 +18,7 @@
 struct values {
     struct cs_cmd_common common;
     bool screen; /* in the Plan view */
+    bool plain;
     bool explain, compare;
     int64_t limit, pick;
     const char *devices;
@@ -33,6 +34,7 @@ static const struct cs_option options[] = {
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
     {"set", 0, CS_OPT_TEXTS, 0, 0, NULL, "NAME=VALUE", NULL, CS_SET_HELP, AT(set)},
     CS_OPTION_DEVICES('D', struct values),
+    {"plain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "with --view: lines to be read one after the other instead of a screen", AT(plain)},
     {"view", 'v', CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "look at the plan in the console's Plan view; nothing is submitted", AT(screen)},
 };
 
@@ -245,12 +247,16 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     const struct values *v = cmd->values;
     struct cs_script_result result;
     struct cs_here here;
+    if (v->plain && !v->screen)
+        return cs_fail(err, CS_USAGE,
+                       "--plain goes with --view; without it the plan is text anyway");
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
     if (v->screen)
         return cs_cmd_plan_view(
             cmd, cmd->args[0],
-            &(struct cs_plan_view){.devices = v->devices, .set = &v->set, .pick = (int)v->pick},
+            &(struct cs_plan_view){
+                .devices = v->devices, .set = &v->set, .pick = (int)v->pick, .is_plain = v->plain},
             err);
     struct cs_lua_limits limits = {.set = &v->set, .pick = (int)v->pick};
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));

@@ -125,11 +125,12 @@ static enum cs_status fill(struct viewed *v, const char *words, int n, struct cs
 }
 
 static enum cs_status show(const struct cs_cmd *cmd, struct cs_store *store, struct viewed *v,
-                           struct cs_err *err)
+                           bool is_plain, struct cs_err *err)
 {
-    struct cs_dump dump = {.store = store, .cols = TEXT_COLS, .rows = TEXT_ROWS};
+    struct cs_dump dump = {
+        .store = store, .cols = TEXT_COLS, .rows = TEXT_ROWS, .is_read = is_plain};
     enum cs_status status = CS_UNSUPPORTED;
-    if (cs_cli_has_screen())
+    if (cs_cli_has_screen() && !is_plain)
         status = cs_cli_screen_on_store(cmd, store, pick, v, err);
     return status == CS_UNSUPPORTED ? cs_cmd_print_dump(&dump, err) : status;
 }
@@ -145,7 +146,7 @@ enum cs_status cs_cmd_plan_view(const struct cs_cmd *cmd, const char *script,
     if (status == CS_OK)
         status = fill(&v, cs_buf_str(&words), view->pick, store, err);
     if (status == CS_OK)
-        status = show(cmd, store, &v, err);
+        status = show(cmd, store, &v, view->is_plain, err);
     cs_buf_free(&words);
     cs_store_free(store);
     close_script(&v);

@@ -14,7 +14,8 @@ enum cs_status cs_cmd_print_dump(struct cs_dump *dump, struct cs_err *err) CS_NO
 struct cs_plan_view {
     const char *devices; /* as --devices names them, NULL: those here */
     const struct cs_texts *set;
-    int pick; /* of a search, from 1; 0: the fastest that jobs run */
+    bool is_plain; /* lines for a screen reader, also on a terminal */
+    int pick;      /* of a search, from 1; 0: the fastest that jobs run */
 };
 
 /* The plan of a script, of a search its plans as well. */

@@ -160,6 +160,27 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     cs_metrics_window_free(&window);
 }
 
+/* Of every curve the newest value, and its range. */
+static void read(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out)
+{
+    const struct cs_metrics *all = &store->metrics;
+    (void)screen;
+    for (int i = 0; i < all->n; i++) {
+        const struct cs_curve *curve = &all->curve[i];
+        const struct cs_metric *metric = cs_metric_find(curve->name);
+        struct cs_series_bucket whole;
+        char last[CS_FMT_CAP], low[CS_FMT_CAP], high[CS_FMT_CAP];
+        if (!metric || cs_series_read(curve->series, 0, INT64_MAX, 1, &whole) == 0)
+            continue;
+        cs_metrics_value(last, sizeof last, metric, curve->last);
+        cs_metrics_value(low, sizeof low, metric, whole.min);
+        cs_metrics_value(high, sizeof high, metric, whole.max);
+        cs_buf_addf(out, "%s%s: %s at step %lld, from %s to %s.\n", metric->title,
+                    curve->is_eval ? " of evaluations" : "", last,
+                    (long long)cs_series_last_step(curve->series), low, high);
+    }
+}
+
 const struct cs_view_ops cs_view_metrics = {
     .title = "Metrics",
     .short_title = "Met",
@@ -180,6 +201,7 @@ const struct cs_view_ops cs_view_metrics = {
     .beside = {CS_VIEW_PIPELINE, CS_VIEW_LOGS},
     .keys = cs_metrics_keys,
     .draw = draw,
+    .read = read,
     .move = cs_metrics_move,
     .back = cs_metrics_back,
 };

@@ -131,6 +131,25 @@ void cs_plan_found_draw(const struct cs_store *store, const struct cs_screen *sc
         draw_foot(store, screen, n - room, area, HEAD + room);
 }
 
+void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out)
+{
+    const json_t *plan;
+    size_t i;
+    json_array_foreach(store->found.plans, i, plan)
+    {
+        struct cs_found_cells c;
+        cs_found_cells(plan, &c);
+        cs_buf_addf(out,
+                    "Plan %zu%s: a step %s, a slot %s, %s tokens a second, %s, %s ranks, %s, %s.",
+                    i + 1, (int)i + 1 == store->found.picked ? ", picked" : "", c.step, c.slot,
+                    c.tokens, c.memory, c.ranks, text_of(plan, "schedule"), cs_buf_str(&c.layout));
+        if (!runs(plan))
+            cs_buf_addf(out, " Jobs do not run it: it has %s.", text_of(plan, "why_not_run"));
+        cs_buf_addc(out, '\n');
+        cs_buf_free(&c.layout);
+    }
+}
+
 unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *store)
 {
     const json_t *plan = plan_at(store, screen->at.plan_cursor);

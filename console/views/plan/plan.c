@@ -159,6 +159,36 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     }
 }
 
+static void read_preview(const struct cs_preview *p, struct cs_buf *out)
+{
+    char ms[CS_FMT_CAP], percent[CS_FMT_CAP], gib[CS_FMT_CAP];
+    cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
+    cs_fmt_percent(percent, sizeof percent, p->bubble);
+    cs_buf_addf(out, "A step takes %s milliseconds, ranks are idle for %s.\n", ms, percent);
+    for (int32_t s = 0; s < p->forecast.n_stages; s++) {
+        const struct cs_forecast_stage *stage = &p->forecast.stage[s];
+        cs_fmt_ms(ms, sizeof ms, (double)stage->busy_ns);
+        cs_fmt_percent(percent, sizeof percent, stage->bubble);
+        cs_buf_addf(out, "Stage %s on rank %d computes %s milliseconds, idle %s.\n", stage->name,
+                    stage->rank, ms, percent);
+    }
+    for (int32_t r = 0; r < p->forecast.n_ranks; r++) {
+        cs_fmt_gib(gib, sizeof gib, p->memory[r].total);
+        cs_buf_addf(out, "Rank %d holds %s GiB%s.\n", r, gib,
+                    r == p->peak_rank && p->forecast.n_ranks > 1 ? ", the most" : "");
+    }
+}
+
+static void read(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out)
+{
+    const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
+    cs_plan_found_read(store, out);
+    if (p->made.plan)
+        read_preview(p, out);
+    else if (p->error[0])
+        cs_buf_addf(out, "%s\n", p->error);
+}
+
 const struct cs_view_ops cs_view_plan = {
     .title = "Plan",
     .short_title = "Plan",
@@ -174,6 +204,7 @@ const struct cs_view_ops cs_view_plan = {
     .beside = {CS_VIEW_MODEL, CS_VIEW_PIPELINE},
     .keys = cs_plan_keys,
     .draw = draw,
+    .read = read,
     .move = cs_plan_move,
     .prepare = cs_plan_prepare,
     .run = cs_plan_found_run,

@@ -27,6 +27,7 @@ bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *scree
 int cs_plan_found_want(const struct cs_store *store, const struct cs_screen *screen, int width);
 void cs_plan_found_draw(const struct cs_store *store, const struct cs_screen *screen,
                         struct cs_area area, bool is_chosen);
+void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out); /* as lines */
 unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *store);
 unsigned cs_plan_found_run(struct cs_screen *screen, const struct cs_store *store);
 int32_t cs_plan_batch_ranks(const struct cs_screen *screen);

@@ -81,6 +81,8 @@ struct cs_view_ops {
     /* makes the next piece of what is shown beyond the daemon's own figures; returns whether more
      * is left */
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
+    /* The view as lines for a screen reader, appended; NULL: the rows of its list are. */
+    void (*read)(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out);
     /* R of what is no job yet; 0: there is nothing of the kind, and R resumes a job */
     unsigned (*run)(struct cs_screen *screen, const struct cs_store *store);
     /* the job under its cursor; NULL: orders are about the selected one */
@@ -101,6 +103,8 @@ void cs_view_row_text(const struct cs_store *store, const struct cs_screen *scre
 /* all its rows, a line each, made harmless */
 void cs_view_rows_text(const struct cs_store *store, const struct cs_screen *screen,
                        struct cs_buf *out);
+/* read.c: the view that is shown, as lines to be read one after the other; appended, harmless */
+void cs_view_read(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out);
 const char *cs_view_name(enum cs_view view); /* "jobs" */
 bool cs_view_find(const char *name, enum cs_view *view);
 
