@@ -21,7 +21,7 @@ class Terminal:
         self.cols, self.rows, self.limit_s = cols, rows, limit_s
         self.cells = [[" "] * cols for _ in range(rows)]
         self.x = self.y = 0
-        self.modes, self.told, self.rest = {}, [], ""
+        self.modes, self.told, self.rest, self.last = {}, [], "", " "
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -51,6 +51,25 @@ class Terminal:
         while not all(text in self.text() for text in texts):
             if not self.read() or time.monotonic() > end:
                 raise SystemExit("waited for %s; the screen:\n%s" % (texts, self.text()))
+
+    def try_wait(self, text):
+        """False: the program has ended before it was there."""
+        end = time.monotonic() + self.limit_s
+        while text not in self.text():
+            if not self.read():
+                return False
+            if time.monotonic() > end:
+                raise SystemExit("waited for %s; the screen:\n%s" % (text, self.text()))
+        return True
+
+    def resize(self, cols, rows):
+        self.cols, self.rows = cols, rows
+        self.cells = [[" "] * cols for _ in range(rows)]
+        self.x = self.y = 0
+        try:
+            fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        except OSError:
+            pass
 
     def wait_mode(self, mode, is_on):
         end = time.monotonic() + self.limit_s
@@ -82,7 +101,7 @@ class Terminal:
             if self.x >= self.cols:
                 self.x = 0
                 self.down()
-            self.cells[self.y][self.x] = c
+            self.cells[self.y][self.x] = self.last = c
             self.x += 1
 
     def obey(self, private, numbers, letter):
@@ -108,6 +127,9 @@ class Terminal:
         elif letter == "K":
             a, b = (0, self.x + 1) if n[0] == 1 else (self.x, self.cols)
             self.cells[self.y][a:b] = [" "] * (b - a)
+        elif letter == "b": # the last character again
+            for _ in range(first):
+                self.put(self.last)
         elif letter == "X":
             b = min(self.x + first, self.cols)
             self.cells[self.y][self.x:b] = [" "] * (b - self.x)
@@ -137,4 +159,5 @@ class Terminal:
                 self.told.append(found.group(4))
             elif found.group(3):
                 self.obey(found.group(1), found.group(2), found.group(3))
+                self.y, self.x = max(0, min(self.y, self.rows - 1)), max(0, min(self.x, self.cols))
             at = found.end()

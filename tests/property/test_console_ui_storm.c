@@ -11,13 +11,14 @@
 #include <cmocka.h>
 
 #include "console/screen/keys/keys.h"
+#include "console/screen/mouse.h"
 #include "console/screen/screen.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "core/plan/plan_json.h"
 #include "tests/support/replay.h"
 
-enum { ROUNDS = 3000 };
+enum { ROUNDS = 3000, WALK = 2000, LONG_WALK = 10000, WAYS_OUT = 8 };
 
 struct random {
     uint64_t state;
@@ -95,6 +96,97 @@ static void feed_any(struct random *r, struct cs_store *store)
     assert_non_null(msg);
     cs_store_message(store, msg);
     json_decref(msg);
+}
+
+/* However far it went: Esc leads back to the jobs, and q leaves. */
+static void leave(struct cs_screen *screen, struct cs_store *store)
+{
+    for (int i = 0; i < WAYS_OUT; i++)
+        cs_screen_key(screen, store, CS_KEY_ESC);
+    if (screen->view != CS_VIEW_JOBS || screen->prompt || screen->has_help || screen->failure)
+        fail_msg("%d times Esc leave view %s, prompt %d, help %d, failure %lld", WAYS_OUT,
+                 cs_view_name(screen->view), (int)screen->prompt, (int)screen->has_help,
+                 (long long)screen->failure);
+    assert_true(cs_screen_key(screen, store, 'q') & CS_DO_QUIT);
+}
+
+/* What the owner of the screen would do, as far as there is somebody who does it. */
+static void obey(struct random *r, struct cs_screen *screen, struct cs_store *store, unsigned todo)
+{
+    static const enum cs_lua_answer answers[] = {CS_LUA_SAID,    CS_LUA_WRONG, CS_LUA_OFFER,
+                                                 CS_LUA_OFFERED, CS_LUA_MORE,  CS_LUA_DONE,
+                                                 CS_LUA_QUIT};
+
+    if (todo & CS_DO_SELECT)
+        cs_store_select(store, screen->cursor_job);
+    if (todo & CS_DO_BESIDE)
+        cs_store_set_beside(store, screen->metrics.beside, screen->metrics.n_beside);
+    if (screen->lua)
+        screen->lua->want = CS_LUA_NOTHING;
+    if (screen->lua && next(r, 2))
+        cs_lua_screen_take(screen->lua, answers[next(r, CS_ARRAY_LEN(answers))],
+                           next(r, 2) ? "a line\tof 名前" : "name_of_it");
+}
+
+/* Keys and resizes one after the other, over all views, with jobs that come and go and a daemon that is lost
+ * now and then; paste and mouse among them. */
+static void walk(struct cs_store *store, uint64_t seed, int n_keys)
+{
+    struct random r = {seed};
+    struct cs_screen screen;
+    struct cs_canvas *canvas = cs_canvas_new(80, 24);
+    cs_screen_init(&screen, next(&r, 2) ? CS_GLYPHS_UTF8 : CS_GLYPHS_ASCII);
+    screen.opened_ns = 1;
+    for (int i = 0; i < n_keys; i++) {
+        const int key = next(&r, 4) == 0 ? CS_KEY_UP + (int)next(&r, 24)
+                        : next(&r, 4)    ? (int)(' ' + next(&r, 95))
+                                         : 1 + (int)next(&r, 27);
+        unsigned todo = next(&r, 40) ? cs_screen_key(&screen, store, key)
+                                     : cs_screen_paste(&screen, "1 +\n1\r\nx名", 11);
+        if (next(&r, 30) == 0)
+            todo |= cs_screen_mouse(&screen, store,
+                                    &(struct cs_mouse){cs_canvas_cols(canvas),
+                                                       cs_canvas_rows(canvas), (int)next(&r, 200),
+                                                       (int)next(&r, 60), (int)next(&r, 3) - 1});
+        obey(&r, &screen, store, todo);
+        if (next(&r, 20) == 0)
+            cs_canvas_resize(canvas, (int)next(&r, 300), (int)next(&r, 90));
+        if (next(&r, 10) == 0)
+            feed_any(&r, store);
+        if (next(&r, 50) == 0)
+            store->is_connected = !store->is_connected;
+        if (next(&r, 2))
+            cs_screen_prepare(&screen, store);
+        cs_screen_draw(store, &screen, canvas);
+        if (i % 16 == 0)
+            check_text(canvas);
+        if (i % 100 == 99)
+            leave(&screen, store);
+    }
+    cs_screen_free(&screen);
+    cs_canvas_free(canvas);
+}
+
+static void a_walk_of_keys_and_sizes_never_sticks(void **state)
+{
+    (void)state;
+    const char *is_long = getenv("CORNSTARCH_LONG");
+    const int n_keys = is_long && is_long[0] ? LONG_WALK : WALK;
+    struct cs_test_replay replay;
+    struct cs_test_spec spec = cs_test_replay_spec();
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    walk(store, 6, n_keys); /* no jobs at first */
+    cs_store_free(store);
+    store = cs_store_new();
+    cs_test_replay_new(&replay, &spec, 2);
+    assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
+    json_t *plan = cs_plan_json(replay.plan, replay.graph);
+    cs_store_documents(store, replay.spec, plan);
+    walk(store, 7, n_keys);
+    json_decref(plan);
+    cs_store_free(store);
+    cs_test_replay_free(&replay);
 }
 
 static void storm(struct cs_store *store, uint64_t seed, enum cs_glyph_set glyphs)
@@ -175,6 +267,7 @@ int main(void)
         cmocka_unit_test(no_size_and_no_key_breaks_a_replayed_job),
         cmocka_unit_test(no_size_and_no_key_breaks_an_empty_store),
         cmocka_unit_test(no_size_breaks_a_long_pipeline),
+        cmocka_unit_test(a_walk_of_keys_and_sizes_never_sticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "console/screen/dump.h"
+#include "console/screen/keys/keys.h"
+#include "console/screen/screen.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
 #include "tests/support/journal.h"
@@ -23,7 +25,7 @@ struct fixture {
     struct cs_test_replay replay;
     char *dir;
     char trace[512];
-    json_t *node;
+    json_t *node, *job; /* of a daemon, NULL: it says nothing */
 };
 
 static int set_up(void **state)
@@ -54,6 +56,7 @@ static void render(const struct fixture *f, const char *view, int cols, int rows
     struct cs_err err = {.text = ""};
     const struct cs_dump dump = {.trace = f->trace,
                                  .node = f->node,
+                                 .job = f->job,
                                  .view = view,
                                  .keys = keys,
                                  .cols = cols,
@@ -211,6 +214,78 @@ static void zoomed_screens_are_as_committed(void **state)
     check_view(*state, "pipeline-zoom", "jobs", "3 + + l l Space");
 }
 
+static void palette_screens_are_as_committed(void **state)
+{
+    check_view(*state, "palette", "pipeline", ": me Down");
+}
+
+/* a reason of several rows, what it did last, what to try */
+static void failure_screens_are_as_committed(void **state)
+{
+    struct fixture f = *(struct fixture *)*state;
+    f.job = json_pack(
+        "{s:i,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:f}", "id", 1, "name", "test", "owner", "mira", "state",
+        "FAILED", "reason",
+        "rank 2 (llm.1) ended with signal 9 (killed) in step 43 while it waited for rows of rank "
+        "1; "
+        "its last words: llm.layers.4: out of memory: 131072 bytes were asked for where 98304 were "
+        "left",
+        "step", 43, "steps", 2000, "checkpoint_step", 40, "loss", 0.9615);
+    assert_non_null(f.job);
+    check_view(&f, "failure", "pipeline", "!");
+    json_decref(f.job);
+}
+
+/* what an engine would have answered */
+static void lua_screens_are_as_committed(void **state)
+{
+    static const int sizes[][2] = {
+        {80,  24},
+        {100, 30},
+        {200, 60},
+    };
+    static const char *const sets[] = {"utf8", "ascii"};
+    const struct fixture *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_buf text = {0};
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes) * CS_GLYPH_SETS; i++) {
+        const int cols = sizes[i / 2][0], rows = sizes[i / 2][1];
+        struct cs_store *store = cs_store_new();
+        struct cs_canvas *canvas = cs_canvas_new(cols, rows);
+        struct cs_screen screen;
+        char file[128];
+        assert_int_equal(cs_store_replay(store, f->trace, &err), CS_OK);
+        cs_screen_init(&screen, (enum cs_glyph_set)(i % 2));
+        cs_screen_show(&screen, CS_VIEW_LUA);
+        struct cs_lua_screen *lua = cs_lua_screen_of(&screen);
+        assert_int_equal(cs_screen_keys(&screen, store, "fails_here() Enter", &err), CS_OK);
+        cs_edit_set(&lua->edit, "for i, job in ipairs(cs.jobs()) do");
+        cs_lua_screen_enter(lua);
+        cs_lua_screen_take(lua, CS_LUA_MORE, "");
+        cs_edit_set(&lua->edit, "print(job.id, job.state) end");
+        cs_lua_screen_enter(lua);
+        cs_lua_screen_take(lua, CS_LUA_SAID, "2\tRUN\n1\tDONE");
+        cs_lua_screen_take(lua, CS_LUA_DONE, "");
+        cs_edit_set(&lua->edit, "cs.jobs()[1]:");
+        cs_lua_screen_complete(lua);
+        static const char *const names[] = {"wait", "stop",  "show",   "spec",      "metrics",
+                                            "logs", "pause", "resume", "checkpoint"};
+        for (size_t k = 0; k < CS_ARRAY_LEN(names); k++)
+            cs_lua_screen_take(lua, CS_LUA_OFFER, names[k]);
+        cs_lua_screen_take(lua, CS_LUA_OFFERED, "");
+        cs_screen_draw(store, &screen, canvas);
+        cs_buf_reset(&text);
+        cs_canvas_text(canvas, &text);
+        check_shape(&text, cols, rows);
+        snprintf(file, sizeof file, "tests/golden/tui/lua-%dx%d-%s.txt", cols, rows, sets[i % 2]);
+        compare(file, &text);
+        cs_screen_free(&screen);
+        cs_canvas_free(canvas);
+        cs_store_free(store);
+    }
+    cs_buf_free(&text);
+}
+
 static void help_screens_are_as_committed(void **state)
 {
     check_view(*state, "help", "pipeline", "?");
@@ -363,6 +438,9 @@ int main(void)
         cmocka_unit_test(pipeline_screens_are_as_committed),
         cmocka_unit_test(logs_screens_are_as_committed),
         cmocka_unit_test(zoomed_screens_are_as_committed),
+        cmocka_unit_test(palette_screens_are_as_committed),
+        cmocka_unit_test(failure_screens_are_as_committed),
+        cmocka_unit_test(lua_screens_are_as_committed),
         cmocka_unit_test(help_screens_are_as_committed),
         cmocka_unit_test(plan_screens_are_as_committed),
         cmocka_unit_test(tables_are_filtered_sorted_and_searched),
