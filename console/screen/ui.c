@@ -20,61 +20,9 @@
 #include "core/base/str.h"
 #include "core/wire/job_state.h"
 
-enum { DRAW_MS = 100, PIECE_MS = 10, CLOCK_S = 5, LIST_S = 10 };
+enum { CLOCK_S = 5, LIST_S = 10 };
 
 enum { INTERRUPT = 3 /* C-c: one is enough in run, as without the screen */ };
-
-/* --- drawing: at most one screen per DRAW_MS -------------------------------------------------- */
-
-static void arm_draw(struct ui *ui)
-{
-    const struct timeval soon = {0, DRAW_MS * 1000};
-    if (!ui->is_draw_armed) {
-        ui->is_draw_armed = true;
-        event_add(ui->draw, &soon);
-    }
-}
-
-void cs_ui_changed(struct ui *ui)
-{
-    ui->is_dirty = true;
-    arm_draw(ui);
-}
-
-static void draw_now(struct ui *ui)
-{
-    int cols, rows;
-    cs_term_size(ui->term, &cols, &rows);
-    if (cols != cs_canvas_cols(ui->canvas) || rows != cs_canvas_rows(ui->canvas))
-        cs_canvas_resize(ui->canvas, cols, rows);
-    ui->store->now_ns = cs_wall_ns();
-    ui->store->is_measured_held = ui->screen.at.is_held;
-    bool is_more = cs_screen_prepare(&ui->screen, ui->store);
-    cs_screen_draw(ui->store, &ui->screen, ui->canvas);
-    cs_term_flush(ui->term, ui->canvas);
-    ui->is_dirty = is_more;
-    ui->drawn_version = ui->store->version;
-    if (is_more) { /* the next piece, after whatever keys there are */
-        ui->is_draw_armed = true;
-        event_add(ui->draw, &(const struct timeval){0, PIECE_MS * 1000});
-    }
-}
-
-static void on_draw(evutil_socket_t fd, short what, void *user)
-{
-    struct ui *ui = user;
-    (void)fd;
-    (void)what;
-    ui->is_draw_armed = false;
-    if (ui->is_dirty || ui->store->version != ui->drawn_version)
-        draw_now(ui);
-}
-
-void cs_ui_say(struct ui *ui, enum cs_style style, const char *text)
-{
-    cs_str_copy(ui->screen.message, sizeof ui->screen.message, text);
-    ui->screen.message_style = style;
-}
 
 /* --- keys and signals ------------------------------------------------------------------------- */
 
@@ -172,8 +120,8 @@ static void on_input(evutil_socket_t fd, short what, void *user)
     if (is_gone)
         event_base_loopbreak(ui->base);  /* the terminal is gone; jobs are not */
     if (had_key && !ui->is_draw_armed) { /* answer the first key at once, hold back a flood */
-        draw_now(ui);
-        arm_draw(ui);
+        cs_ui_draw(ui);
+        cs_ui_arm_draw(ui);
     }
 }
 
@@ -216,7 +164,7 @@ static void open_events(struct ui *ui)
     const struct timeval period = {CLOCK_S, 0};
     ui->input = event_new(ui->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, ui);
     ui->winch = evsignal_new(ui->base, SIGWINCH, on_winch, ui);
-    ui->draw = evtimer_new(ui->base, on_draw, ui);
+    ui->draw = evtimer_new(ui->base, cs_ui_on_draw, ui);
     ui->clock = event_new(ui->base, -1, EV_PERSIST, on_clock, ui);
     CS_ASSERT(ui->input && ui->winch && ui->draw && ui->clock);
     for (size_t i = 0; i < CS_ARRAY_LEN(signals); i++) {
@@ -323,7 +271,7 @@ enum cs_status cs_ui_run(struct event_base *base, struct cs_client *client,
         cs_client_on_state(client, cs_ui_on_state, &ui);
         cs_ui_on_state(&ui, cs_client_is_connected(client));
     }
-    draw_now(&ui);
+    cs_ui_draw(&ui);
     event_base_dispatch(base);
     fill_result(&ui, result);
     close_all(&ui);

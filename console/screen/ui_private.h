@@ -33,8 +33,11 @@ struct ui {
     struct event *lua; /* answers of the engine */
 };
 
-/* ui.c */
+/* ui_draw.c */
 void cs_ui_changed(struct ui *ui); /* it is drawn soon */
+void cs_ui_draw(struct ui *ui);    /* now */
+void cs_ui_arm_draw(struct ui *ui);
+void cs_ui_on_draw(evutil_socket_t fd, short what, void *ui);
 void cs_ui_say(struct ui *ui, enum cs_style style, const char *text);
 
 /* ui_link.c: questions to the daemon */

@@ -231,16 +231,16 @@ static void wrong_lines_are_named_and_the_others_hold(void **state)
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {"key.F5 = 7\nkey.F99 = 7\n",    "c:2: \"F99\" is no key"                    },
-        {"key.F5 = 7\nkey.F6 = 7 Foo\n", "c:2: \"Foo\" is no key"                    },
-        {"key.F5 = 7\nkey.los.x = 7\n",  "c:2: there is no view \"los\""             },
-        {"key.F5 = 7\nkey.F6 =\n",       "c:2: no keys"                              },
-        {"key.F5 = 7\ncolor.bda = red",  "did you mean \"bad\"?"                     },
-        {"key.F5 = 7\ncolor.bad = rde",  "c:2: \"rde\" is no colour"                 },
-        {"key.F5 = 7\ntheme = pink",     "\"pink\"; default, light, safe, mono, none"},
-        {"key.F5 = 7\nmouse = yes",      "c:2: mouse is on or off"                   },
-        {"key.F5 = 7\nfont = big",       "c:2: there is no \"font\""                 },
-        {"key.F5 = 7\nsomething",        "c:2: a line is \"name = value\""           },
+        {"key.F5 = 7\nkey.F99 = 7\n",    "c:2: \"F99\" is no key"                                },
+        {"key.F5 = 7\nkey.F6 = 7 Foo\n", "c:2: \"Foo\" is no key"                                },
+        {"key.F5 = 7\nkey.los.x = 7\n",  "c:2: there is no view \"los\""                         },
+        {"key.F5 = 7\nkey.F6 =\n",       "c:2: no keys"                                          },
+        {"key.F5 = 7\ncolor.bda = red",  "did you mean \"bad\"?"                                 },
+        {"key.F5 = 7\ncolor.bad = rde",  "c:2: \"rde\" is no colour"                             },
+        {"key.F5 = 7\ntheme = pink",     "\"pink\"; default, light, safe, safe-light, mono, none"},
+        {"key.F5 = 7\nmouse = yes",      "c:2: mouse is on or off"                               },
+        {"key.F5 = 7\nfont = big",       "c:2: there is no \"font\""                             },
+        {"key.F5 = 7\nsomething",        "c:2: a line is \"name = value\""                       },
     };
 
     (void)state;
