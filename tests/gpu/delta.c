@@ -227,9 +227,9 @@ static void parts(struct lab *lab)
         one_part(lab, make(n[0], n[1], n[2], n[3], n[4], n[5], decays[i % 3]));
     }
     lab_group(lab, "delta_part");
-    for (size_t i = 0; i < 3 * CS_ARRAY_LEN(sizes); i++) {
-        const int32_t *n = sizes[i / 3];
-        struct delta_case a = make(n[0], n[1], n[2], n[3], n[4], n[5], decays[i / 3 % 3]);
+    for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++) {
+        const int32_t *n = sizes[i];
+        struct delta_case a = make(n[0], n[1], n[2], n[3], n[4], n[5], decays[(i + 1) % 3]);
         a.enters = i % 3 != 0;
         a.leaves = i % 3 != 1;
         one_part_grad(lab, a);

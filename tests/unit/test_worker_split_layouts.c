@@ -305,8 +305,10 @@ static void contexts_of_devices_exchange_all_else(void **state)
         struct cs_test_spec options = rows[i].options;
         options.seed = 60 + (int)i;
         options.slots = LAYOUT_REPLICA_SLOTS;
+        assert_int_equal(setenv("CORNSTARCH_GRAPHS", i % 2 == 0 ? "always" : "auto", 1), 0);
         agrees_over_context_on(true, options, rows[i].ranks);
     }
+    unsetenv("CORNSTARCH_GRAPHS");
 }
 
 /* families, ranks with one head of keys for several, columns that do not divide; towers */

@@ -102,12 +102,14 @@ static void lay_out(const struct call *c, int32_t group)
                          width, 0);
     run->ops->copy_heads(run->ctx, k->own, 1, kv, k_of(c, c->heads->v, group), stride, 0,
                          cs_run_at(run, own, kv), width, 0);
-    run->ops->gather_rows(run->ctx, k->n_go, width, k->go, own,
-                          row_at(c, c->go, group, k->n_go, 0));
+    if (k->go_first == NULL)
+        run->ops->gather_rows(run->ctx, k->n_go, width, k->go, own,
+                              row_at(c, c->go, group, k->n_go, 0));
 }
 
-/* what goes to, and comes from, every other rank: its part behind those of the ranks before it */
-static void start_exchange(const struct call *c, int32_t group, char *go,
+/* What goes to, and comes from, every other rank: its part behind those of the ranks before it; first:
+ * those that go begin at rows of their own. */
+static void start_exchange(const struct call *c, int32_t group, char *go, const int32_t *first,
                            const struct cs_row_runs *goes, char *come,
                            const struct cs_row_runs *comes)
 {
@@ -115,9 +117,9 @@ static void start_exchange(const struct call *c, int32_t group, char *go,
     const int64_t row = 2 * kv_of(c, group) * (int64_t)c->run->ops->act_bytes;
     for (int r = 0; r < c->run->context->n; r++) {
         const int64_t sent = goes->rows[r] * row, received = comes->rows[r] * row;
-        cs_exchange_add(&e, r, go, sent, true);
+        cs_exchange_add(&e, r, first != NULL ? go + first[r] * row : go, sent, true);
         cs_exchange_add(&e, r, come, received, false);
-        go += sent;
+        go += first != NULL ? 0 : sent;
         come += received;
     }
     cs_exchange_start(&e);
@@ -138,8 +140,11 @@ static void gather(struct call *c)
     for (int32_t g = 0; g < c->groups.n; g++) {
         lay_out(c, g);
         if (c->run->context != NULL)
-            start_exchange(c, g, row_at(c, c->go, g, k->n_go, 0), &c->need->go,
-                           row_at(c, c->keys, g, k->n, k->own), &c->need->come);
+            start_exchange(c, g,
+                           k->go_first != NULL ? row_at(c, c->keys, g, k->n, 0)
+                                               : row_at(c, c->go, g, k->n_go, 0),
+                           k->go_first, &c->need->go, row_at(c, c->keys, g, k->n, k->own),
+                           &c->need->come);
     }
 }
 
@@ -193,7 +198,7 @@ static void send_back(const struct call *c, int32_t group, const void *sorted)
     if (sorted != NULL)
         c->run->ops->gather_rows(c->run->ctx, k->n, 2 * kv_of(c, group), k->place, sorted, grads);
     if (c->run->context != NULL)
-        start_exchange(c, group, row_at(c, c->back, group, rows, k->own), &c->need->come,
+        start_exchange(c, group, row_at(c, c->back, group, rows, k->own), NULL, &c->need->come,
                        row_at(c, c->back, group, rows, k->n), &c->need->go);
 }
 

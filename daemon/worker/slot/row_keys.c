@@ -99,6 +99,19 @@ static void to_own(const struct cs_input_split *s, int32_t *row, int32_t n)
     }
 }
 
+/* Rows of every rank that need not be gathered: mostly, where there are two ranks. */
+static const int32_t *firsts(struct cs_input *in, const struct cs_row_runs *runs, const int32_t *go)
+{
+    int32_t *first = ints(in, in->split->ranks);
+    for (int32_t r = 0; r < in->split->ranks; r++) {
+        first[r] = runs->rows[r] > 0 ? go[0] : 0;
+        for (int32_t i = 0; i < runs->rows[r]; i++)
+            if (*go++ != first[r] + i)
+                return NULL;
+    }
+    return first;
+}
+
 /* For every own row, in the order of ranks: the own gradient, and what others give to it, which lies
  * behind the gradients of all keys, by rank. */
 static void make_back(struct cs_input *in, struct cs_row_needs *need, const int32_t *go)
@@ -181,6 +194,7 @@ static void make_keys(struct cs_input *in, int32_t m)
     int32_t *go = list_all(in, &need->go, k->n_go);
     to_own(in->split, go, k->n_go);
     k->go = go;
+    k->go_first = firsts(in, &need->go, go);
     make_plan(in, need, &in->mask[m], &in->split->all, come);
     make_back(in, need, go);
     if (cs_row_keys_are_sorted(in))

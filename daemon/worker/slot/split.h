@@ -30,6 +30,9 @@ struct cs_row_keys {
         n_go; /* own rows; with those that come; that go, once for each that needs them */
     struct cs_mask_plan plan; /* (n) segments: the own rows, and those of every other rank */
     const int32_t *go;        /* (n_go) of the own rows, by the rank that they go to */
+    /* (ranks), of the host: the first of these for every rank, where each rank's follow each other among the
+     * own rows; else NULL */
+    const int32_t *go_first;
     /* Of every own row its gradient: sums over the gradients of keys (n) and, behind them, what comes
      * back for those that went (n_go). */
     struct cs_row_mix back;

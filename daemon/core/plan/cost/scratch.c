@@ -115,13 +115,13 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
     return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
 }
 
-/* Recurrent layers of a context: rows as other layers have them, what the convolution reads and its
- * gradients; a map and a state of every rank, and those made of them, in fp32. */
+/* Recurrent layers of a context: rows as other layers have them and as they come, what the convolution
+ * reads and its gradients; a map and a state of every rank, and those made of them, in fp32. */
 static int64_t stretch_bytes(const struct cs_arch *a, int32_t cp, int64_t rows, int element)
 {
     const struct cs_recurrent *r = &a->recurrent;
     const int64_t parts = (int64_t)(cp + 4) * r->n_heads * r->key_dim * (r->key_dim + r->value_dim);
-    return rows * (2 * a->width + 3 * cs_recurrent_conv_width(r)) * element + 4 * parts;
+    return rows * (3 * a->width + 3 * cs_recurrent_conv_width(r)) * element + 4 * parts;
 }
 
 static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
