@@ -153,15 +153,46 @@ static enum cs_status reduce_scatter(void *comm, const void *from, void *to, siz
     return CS_OK;
 }
 
+/* Sums that nobody has waited for yet. */
+static _Thread_local struct sum {
+    struct sum *next;
+    const void *stream, *event; /* the first event that was recorded behind it, NULL: none yet */
+    void *to;
+    size_t bytes;
+    float value[];
+} *sums;
+
+void cs_lazy_comm_record(const void *event, const void *stream)
+{
+    for (struct sum *s = sums; s != NULL; s = s->next)
+        if (s->stream == stream && s->event == NULL)
+            s->event = event;
+}
+
+void cs_lazy_comm_wait(const void *event)
+{
+    struct sum **link = &sums;
+    while (*link != NULL) {
+        struct sum *s = *link;
+        if (event != NULL && s->event != event) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        memcpy(s->to, s->value, s->bytes);
+        free(s);
+    }
+}
+
 static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_type type,
                                  void *stream, struct cs_err *err)
 {
     const struct member *m = comm;
     const size_t bytes = n * sizeof(float);
-    float *sum = calloc(n + 1, sizeof *sum), *theirs = malloc(bytes + 1);
-    (void)stream;
+    struct sum *s = calloc(1, sizeof *s + bytes);
+    float *theirs = malloc(bytes + 1);
     (void)err;
-    CS_ASSERT(type == CS_GRAD_F32 && sum != NULL && theirs != NULL);
+    CS_ASSERT(type == CS_GRAD_F32 && s != NULL && theirs != NULL);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
             push(m, r, data, bytes);
@@ -171,11 +202,15 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
         else
             pull(m, r, theirs, bytes);
         for (size_t i = 0; i < n; i++)
-            sum[i] += theirs[i];
+            s->value[i] += theirs[i];
     }
-    memcpy(data, sum, bytes);
-    free(sum);
     free(theirs);
+    memset(data, 0xff, bytes);
+    s->stream = stream;
+    s->to = data;
+    s->bytes = bytes;
+    s->next = sums;
+    sums = s;
     return CS_OK;
 }
 

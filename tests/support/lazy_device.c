@@ -134,6 +134,7 @@ static enum cs_status stream_sync(void *handle, void *stream, struct cs_err *err
     (void)stream;
     (void)err;
     flush(lazy_of(handle));
+    cs_lazy_comm_wait(NULL);
     return CS_OK;
 }
 
@@ -154,9 +155,9 @@ static void event_destroy(void *handle, void *event)
 
 static enum cs_status event_record(void *handle, void *event, void *stream, struct cs_err *err)
 {
-    (void)stream;
     (void)err;
     flush(lazy_of(handle));
+    cs_lazy_comm_record(event, stream);
     ((struct event *)event)->ns = cs_now_ns();
     return CS_OK;
 }
@@ -164,9 +165,10 @@ static enum cs_status event_record(void *handle, void *event, void *stream, stru
 static enum cs_status stream_wait(void *handle, void *stream, void *event, struct cs_err *err)
 {
     (void)stream;
-    (void)event;
     (void)err;
     CS_ASSERT(!lazy_of(handle)->is_capturing);
+    flush(lazy_of(handle));
+    cs_lazy_comm_wait(event);
     return CS_OK;
 }
 
