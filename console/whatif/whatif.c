@@ -149,6 +149,8 @@ static void branch_text(const struct cs_layout *l, int32_t b, struct cs_buf *tex
         cs_buf_addf(text, " tp%d", x->tp);
     if (x->cp > 1)
         cs_buf_addf(text, " cp%d", x->cp);
+    if (x->ep > 1)
+        cs_buf_addf(text, " ep%d", x->ep);
     if (x->dp > 0 && x->dp != l->dp)
         cs_buf_addf(text, " dp%d", x->dp);
     if (zero != 1 && l->dp * x->cp > 1)

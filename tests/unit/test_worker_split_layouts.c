@@ -242,6 +242,30 @@ static void experts_on_several_ranks_agree_with_one_rank(void **state)
     }
 }
 
+/* Whoever is faster: what comes to an expert has one order, from run to run. */
+static void experts_on_several_ranks_repeat_to_the_bit(void **state)
+{
+    static const struct cs_test_spec rows[] = {
+        {.has_experts = true, .dp = 2,  .llm_ep = 2, .slots = LAYOUT_REPLICA_SLOTS},
+        { .llm_keys = CS_TEST_MIXTRAL,
+         .dp = 2,
+         .llm_ep = 2,
+         .slots = LAYOUT_REPLICA_SLOTS,
+         .schedule = "zb-h1",
+         .n_encoders = -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct layout_outcome first, again;
+        layout_run(&rows[i], NULL, &first);
+        layout_run(&rows[i], NULL, &again);
+        layout_assert_same(&first, &again);
+        layout_free(&first);
+        layout_free(&again);
+    }
+}
+
 /* The same where exchanges are enqueued between pieces of graphs, keys stay as they arrive, rows are
  * padded, and messages of an encoder go to every rank over a channel of its own. */
 static void contexts_of_devices_agree_with_the_host(void **state)
@@ -576,6 +600,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(experts_on_several_ranks_agree_with_one_rank),
+        cmocka_unit_test(experts_on_several_ranks_repeat_to_the_bit),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(contexts_of_devices_exchange_all_else),
         cmocka_unit_test(shared_matrices_agree_with_one_rank),
