@@ -63,7 +63,7 @@ enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs
             events[r] = (struct cs_span_events){sim.events[own], program->rank[own].n_actions};
         }
         const struct cs_span_input in = {.n_ranks = world,
-                                         .replicas = plan->dp,
+                                         .replicas = cs_plan_replicas(plan),
                                          .n_stages = plan->n_stages,
                                          .keys = cs_program_keys(program, scratch),
                                          .events = events};
@@ -208,7 +208,7 @@ enum cs_status cs_timeline_rows(struct cs_timeline *timeline, const json_t *rows
     }
     const struct cs_span_input in = {.n_ranks = n_ranks,
                                      .n_stages = n_stages,
-                                     .replicas = plan != NULL ? plan->dp : 1,
+                                     .replicas = plan != NULL ? cs_plan_replicas(plan) : 1,
                                      .keys = keys,
                                      .events = events};
     if (n > 0)

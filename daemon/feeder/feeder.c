@@ -153,7 +153,7 @@ static uint32_t train_flags(struct feeder *f, int64_t step)
 
 static int32_t replicas_of(const struct feeder *f)
 {
-    return f->config->plan != NULL ? cs_plan_replicas(f->config->plan) : 1;
+    return f->config->plan != NULL ? cs_plan_llm_replicas(f->config->plan) : 1;
 }
 
 static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *err)

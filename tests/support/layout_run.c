@@ -75,6 +75,11 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     return status;
 }
 
+static bool keeps_values(const struct cs_test_spec *options)
+{
+    return options->slots == LAYOUT_REPLICA_SLOTS || options->slots == LAYOUT_LANE_SLOTS;
+}
+
 /* ranks: of every stage, NULL: as planned */
 static void open_job(struct layout_job *job, const struct cs_test_spec *options, const int *ranks)
 {
@@ -91,9 +96,8 @@ static void open_job(struct layout_job *job, const struct cs_test_spec *options,
     assert_true(job->made.graph->n_params < LAYOUT_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */
     for (int s = 0; s < LAYOUT_STEPS; s++) {
-        cs_test_step_new(
-            &job->step[s], &job->made.plan->budget,
-            options->slots == LAYOUT_REPLICA_SLOTS ? LAYOUT_REPLICA_SLOTS : LAYOUT_SLOTS, s);
+        cs_test_step_new(&job->step[s], &job->made.plan->budget,
+                         keeps_values(options) ? options->slots : LAYOUT_SLOTS, s);
         cs_test_step_random(&job->step[s], (uint64_t)s + 5, 199, s == 2 ? 0 : 60);
     }
 }
@@ -104,7 +108,7 @@ void layout_run_on(bool is_lazy, const struct cs_test_spec *options, const int *
     struct run run = {.outcome = out, .is_lazy = is_lazy};
     struct layout_job *const job = &run.job;
     memset(out, 0, sizeof *out);
-    out->keeps_values = options->slots == LAYOUT_REPLICA_SLOTS;
+    out->keeps_values = keeps_values(options);
     open_job(job, options, ranks);
     const int n = cs_plan_world(job->made.plan);
     cs_test_run_ranks(n, run_rank, &run);

@@ -127,13 +127,13 @@ static enum cs_status eval_alone(const struct layout_job *job, struct cs_trainer
     const struct cs_test_step *step = &job->step[0];
     struct cs_manifest eval = step->manifest;
     struct cs_step_result result;
-    int32_t *kept[LAYOUT_SLOTS + 1] = {0};
+    int32_t *kept[CS_TEST_SLOTS] = {0};
     eval.kind = CS_STEP_EVAL;
     eval.trained_tokens = 0;
     for (int i = 0; i < eval.n_slots; i++) {
         const struct cs_slot *slot = &step->slot[i];
         const size_t n = (size_t)slot->head->n_tokens;
-        CS_ASSERT(i < LAYOUT_SLOTS + 1 && (kept[i] = malloc((n + 1) * sizeof(int32_t))) != NULL);
+        CS_ASSERT(i < CS_TEST_SLOTS && (kept[i] = malloc((n + 1) * sizeof(int32_t))) != NULL);
         memcpy(kept[i], slot->labels, n * sizeof(int32_t));
         for (size_t k = 0; k < n; k++) {
             const bool is_other = slot->sample_sources[slot->doc[k]] != source;

@@ -11,7 +11,8 @@ enum {
     LAYOUT_PARAMS = 256,
     LAYOUT_STEPS = 4,
     LAYOUT_SLOTS = 3,
-    LAYOUT_REPLICA_SLOTS = 4, /* with so many the values are kept */
+    LAYOUT_REPLICA_SLOTS = 4, /* with so many the values are kept, */
+    LAYOUT_LANE_SLOTS = 6,    /* or so many: for 2 and 3 replicas */
     LAYOUT_SHARERS = 4,       /* of a stage's matrices, at most */
     LAYOUT_SOURCES = 3        /* of tests/support/step.c */
 };

@@ -100,6 +100,10 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
             json_pack("{s:i, s:i}", "pp", or_int(o->depth_pp, 1), "tp", or_int(o->vision_tp, 1)));
     json_t *row;
     const char *name;
+    if (o->vision_dp > 0 && json_object_get(parallel, "vision") != NULL)
+        json_object_set_new(json_object_get(parallel, "vision"), "dp", json_integer(o->vision_dp));
+    if (o->depth_dp > 0 && json_object_get(parallel, "depth") != NULL)
+        json_object_set_new(json_object_get(parallel, "depth"), "dp", json_integer(o->depth_dp));
     json_object_foreach(parallel, name, row)
     {
         if (o->vision_cp > 0 && strcmp(name, "llm") != 0)

@@ -34,9 +34,10 @@ struct cs_test_spec {
     int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
     int llm_ep;            /* [1] ranks that share experts */
     int vision_cp;         /* [0: not said] ranks that share the items of vision, and of depth */
-    const char *context;   /* ["lpt"] how */
-    int context_rows;      /* [0: not said] of a rank, before more ranks split a slot */
-    int seq_tokens, slots; /* [128] [4] */
+    int vision_dp, depth_dp;  /* [0: not said] replicas of these encoders */
+    const char *context;      /* ["lpt"] how */
+    int context_rows;         /* [0: not said] of a rank, before more ranks split a slot */
+    int seq_tokens, slots;    /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */
     int seed;
     const char *vision_dir, *llm_dir; /* [""] set: init "weights", with the config given here */

@@ -18,7 +18,7 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
     struct layout_outcome one, many;
     alone.llm_tp = alone.vision_tp = alone.llm_ep = 1;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
-    alone.vision_cp = alone.context_rows = 0;
+    alone.vision_cp = alone.context_rows = alone.vision_dp = alone.depth_dp = 0;
     alone.modality = NULL;
     alone.schedule = alone.recompute = NULL;
     layout_run(&alone, layout_single, &one);
@@ -559,6 +559,43 @@ static void ranks_share_items_of_encoders(void **state)
                             rows[i].ranks);
 }
 
+/* Encoders with replicas of their own number: more or fewer than the LLM, that divide each other or not, one
+ * replica for two and two for one; with stages, contexts and shared matrices on either side. */
+static void encoders_have_replicas_of_their_own(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.vision_dp = 1, .dp = 2}, 3},
+        {{.vision_dp = 2, .dp = 1}, 3},
+        {{.vision_dp = 3, .dp = 2}, 5},
+        {{.vision_dp = 2, .dp = 3, .schedule = "gpipe"}, 5},
+        {{.vision_dp = 5, .dp = 3, .schedule = "zb-h1", .recompute = "full"}, 8},
+        {{.vision_dp = 3, .dp = 2, .llm_pp = 2}, 7},
+        {{.vision_dp = 1, .dp = 2, .vision_pp = 2, .llm_pp = 2}, 6},
+        {{.vision_dp = 3, .dp = 2, .llm_cp = 2}, 7},
+        {{.vision_dp = 1, .dp = 2, .llm_cp = 3, .vision_cp = 2}, 8},
+        {{.vision_dp = 1, .dp = 2, .llm_cp = 3, .context_rows = 40}, 7},
+        {{.vision_dp = 1, .dp = 2, .vision_tp = 2, .llm_tp = 2, .is_tied = true}, 6},
+        {{.vision_dp = 2, .dp = 3, .llm_tp = 2, .schedule = "zb-h1"}, 8},
+        {{.vision_dp = 3, .dp = 2, .rules = "train:vision.projector"}, 5},
+        {{.vision_dp = 3, .dp = 2, .rules = "train:* freeze:vision.*", .schedule = "zb-h1"}, 5},
+        {{.vision_dp = 1, .depth_dp = 3, .dp = 2, .n_encoders = 2}, 6},
+        {{.vision_dp = 4, .depth_dp = 1, .dp = 2, .n_encoders = 2, .schedule = "interleaved"}, 7},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 80 + (int)i;
+        options.slots = LAYOUT_LANE_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
+}
+
 /* Hybrid context parallelism: short slots are on one rank, or on few, while the others work on other slots. */
 static void slots_have_degrees_of_their_own(void **state)
 {
@@ -608,6 +645,7 @@ int main(void)
         cmocka_unit_test(shared_matrices_go_with_split_rows),
         cmocka_unit_test(shared_matrices_of_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
+        cmocka_unit_test(encoders_have_replicas_of_their_own),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,8 +134,9 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph,
     duration(step, plan->predicted_step_ns);
     cs_buf_addf(&text, "\n%s, %d slots on %d ranks, ", plan->schedule, plan->slots,
                 cs_plan_world(plan));
-    if (plan->dp > 1)
-        cs_buf_addf(&text, "%d replicas of %d, ", plan->dp, cs_plan_replica_ranks(plan));
+    if (cs_plan_replicas(plan) > 1)
+        cs_buf_addf(&text, "%d replicas of %d, ", cs_plan_replicas(plan),
+                    cs_plan_replica_ranks(plan));
     cs_buf_addf(&text, "predicted step %s\n", step);
     for (int i = 0; says_why && i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);

@@ -256,17 +256,22 @@ const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, c
     return NULL;
 }
 
+static int64_t at_least_one(int32_t n)
+{
+    return n > 1 ? n : 1;
+}
+
 int64_t cs_spec_ranks(const struct cs_spec *spec)
 {
     int64_t sum = 0, most = 0;
     for (int i = 0; i < spec->n_parallel; i++) {
         const struct cs_spec_parallel *branch = &spec->parallel[i];
-        const int64_t ranks = (int64_t)branch->pp * (branch->tp > 1 ? branch->tp : 1) *
-                              (branch->cp > 1 ? branch->cp : 1);
+        const int64_t ranks = branch->pp * at_least_one(branch->tp) * at_least_one(branch->cp) *
+                              at_least_one(branch->dp > 0 ? branch->dp : spec->dp);
         sum += ranks;
         most = ranks > most ? ranks : most;
     }
     /* encoders without ranks of their own use those of the LLM; every replica has its own */
     const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
-    return spec->dp * (placement != NULL && placement->has_own_ranks ? sum : most);
+    return placement != NULL && placement->has_own_ranks ? sum : most;
 }

@@ -124,7 +124,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(WORD, "plan", "schedule", CS_SCHEDULE_WORDS, CS_SCHEDULE_DEFAULT, R(schedule), "order of forwards and backwards"),
     INT32("plan", "seq_tokens", 1, 16777216, NULL, R(seq_tokens), "LLM rows of one slot"),
     LAYOUT(INT32, "plan", "slots", 1, 4096, "4", R(slots), "micro-batches in flight of one step"),
-    LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of all stages, each on ranks of its own; a step's slots are dealt out to them"),
+    LAYOUT(INT32, "plan", "dp", 1, 1024, "1", R(dp), "data parallelism: replicas of the language model, and of encoders that say nothing else, each on ranks of its own; a step's slots are dealt out to them"),
     LAYOUT(WORD, "plan", "context", "lpt|best|exact|uniform|zigzag|striped|random", "lpt", R(context), "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"),
     LAYOUT(INT32, "plan", "context_rows", 0, 16777216, "0", R(context_rows), "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
@@ -135,6 +135,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads, by columns of the MLP and by words of the vocabulary"),
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
     LAYOUT(INT32, "plan.parallel.*", "ep", 1, 64, "1", PAR(ep), "expert parallelism: of dp x cp ranks with the same rest of a stage so many neighbours have each a part of the experts of every layer; rows go to the experts that they choose and back; a divisor of dp x cp"),
+    LAYOUT(INT32, "plan.parallel.*", "dp", 0, 1024, "0", PAR(dp), "replicas of an encoder, any number beside those of the language model: they share the items of slots that its replicas run at the same time; 0: as many as plan.dp"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),

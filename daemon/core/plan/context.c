@@ -67,7 +67,9 @@ int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
 {
     const int32_t seq = plan->budget.seq_tokens, cp = cs_plan_shape(plan, stage).cp;
     const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
-    if (cp == 1 || seq < 1 || !is_llm)
+    if (!is_llm)
+        return n * cs_plan_item_slots(plan, stage);
+    if (cp == 1 || seq < 1)
         return n;
     return (int64_t)((double)n / seq * cs_context_room(seq, cp, plan->context_rows));
 }

@@ -20,7 +20,8 @@ int32_t cs_context_degree(int32_t n_rows, int32_t ranks, int32_t rows_each);
  * that are cut in order (recurrent layers). */
 int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each);
 int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_each);
-/* Of n rows of the LLM that a slot has at most (or bytes of them), those of one rank of a stage. */
+/* Of n rows that a slot has at most (or bytes of them), those of one rank of a stage; an encoder's may have
+ * those of several slots. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
 /* What attention takes while it runs: keys and values of all rows of the slot and their gradients, and
  * those of the rank's own rows as they come from every other rank. 0 where rows are not split. */

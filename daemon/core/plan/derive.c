@@ -42,11 +42,12 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
     const struct cs_layer *last = &graph->layers[layer];
     const int32_t encoder = graph->branches[plan->stages[from].branch].encoder;
     const struct cs_slot_budget *budget = &plan->budget;
+    const int64_t slots = cs_plan_item_slots(plan, from);
     if (to < 0)
         return;
     const int64_t rows = encoder < 0 ? cs_context_share(plan, from, budget->seq_tokens)
-                         : feed < 0  ? most_rows(graph, &budget->enc[encoder], last)
-                                     : cs_budget_fills(budget, encoder);
+                         : feed < 0  ? slots * most_rows(graph, &budget->enc[encoder], last)
+                                     : slots * cs_budget_fills(budget, encoder);
     plan->edges[plan->n_edges] =
         (struct cs_edge){.id = plan->n_edges,
                          .from = from,

@@ -134,12 +134,16 @@ static void add_dimension(struct table *t, int32_t stage, enum cs_group_kind kin
     } while (next_place(&s, &at));
 }
 
-/* the place of another stage that talks to this one; a dimension that is shorter there is shared */
-static struct cs_rank_at opposite(const struct cs_plan *plan, int32_t stage,
+/* The place of another stage that talks to a place of this one; a dimension that is shorter there is
+ * shared. */
+static struct cs_rank_at opposite(const struct cs_plan *plan, int32_t from, int32_t stage,
                                   const struct cs_rank_at *at)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    return (struct cs_rank_at){.dp = at->dp % s.dp, .cp = at->cp % s.cp, .tp = at->tp % s.tp};
+    const int32_t own = cs_plan_lanes(plan, from), lanes = cs_plan_lanes(plan, stage);
+    return (struct cs_rank_at){.dp = at->dp / own * lanes + at->dp % own % lanes,
+                               .cp = at->cp % s.cp,
+                               .tp = at->tp % s.tp};
 }
 
 static void add_tied(struct table *t)
@@ -152,7 +156,8 @@ static void add_tied(struct table *t)
     do {
         int32_t *rank = CS_NEW_ARRAY(t->arena, int32_t, 2);
         rank[0] = cs_plan_rank(plan, plan->embed_stage, at);
-        rank[1] = cs_plan_rank(plan, plan->head_stage, opposite(plan, plan->head_stage, &at));
+        rank[1] = cs_plan_rank(plan, plan->head_stage,
+                               opposite(plan, plan->embed_stage, plan->head_stage, &at));
         add(t, CS_GROUP_TIED, -1, rank, 2, 1);
     } while (next_place(&s, &at));
 }
@@ -181,14 +186,30 @@ static void add_channel(struct table *t, int32_t from, int32_t to)
     add(t, CS_GROUP_CHANNEL, from, rank, 2, 2);
 }
 
+/* Rows of items go from any part of an encoder to any of the LLM, in every replica. */
+static void add_ways(struct table *t, const struct cs_edge *edge)
+{
+    const struct cs_plan *plan = t->plan;
+    const int32_t n_from = cs_plan_stage_ranks(plan, edge->from),
+                  n_to = cs_plan_stage_ranks(plan, edge->to);
+    for (int32_t k = 0; k < cs_plan_replicas(plan); k++)
+        for (int32_t i = 0; i < n_from * n_to; i++) {
+            const int32_t a = cs_plan_rank_of(plan, k, plan->stages[edge->from].rank) + i / n_to,
+                          b = cs_plan_rank_of(plan, k, plan->stages[edge->to].rank) + i % n_to;
+            add_channel(t, a, b);
+            if (edge->has_grad)
+                add_channel(t, b, a);
+        }
+}
+
 /* every rank of one end talks to its opposite at the other */
 static void add_edge(struct table *t, const struct cs_edge *edge, int32_t end)
 {
     const struct cs_rank_shape s = cs_plan_shape(t->plan, end);
     struct cs_rank_at at = {0};
     do {
-        const struct cs_rank_at from = opposite(t->plan, edge->from, &at),
-                                to = opposite(t->plan, edge->to, &at);
+        const struct cs_rank_at from = opposite(t->plan, end, edge->from, &at),
+                                to = opposite(t->plan, end, edge->to, &at);
         const int32_t a = cs_plan_rank(t->plan, edge->from, from),
                       b = cs_plan_rank(t->plan, edge->to, to);
         add_channel(t, a, b);
@@ -238,6 +259,8 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
         add_edge(&t, &plan->edges[e], plan->edges[e].from);
         if (plan->first != NULL)
             add_edge(&t, &plan->edges[e], plan->edges[e].to);
+        if (cs_plan_lanes(plan, plan->edges[e].from) != cs_plan_lanes(plan, plan->edges[e].to))
+            add_ways(&t, &plan->edges[e]);
     }
     plan->n_groups = cs_groups_sort(t.group, t.n);
     plan->group = t.group;

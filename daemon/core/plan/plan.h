@@ -15,14 +15,13 @@ struct cs_group;        /* core/plan/groups.h */
 /* How many ranks a stage is spread over, dimension by dimension: tensors, context, replicas. 0
  * counts as 1, dp 0 as the plan's. Parts of a context split rows in the LLM, and share items in
  * encoders. Experts have no ranks of their own: ep neighbours of the dp * cp ranks that have all
- * else alike share those of every layer; it divides dp * cp. What runs today has the plan's dp
- * (cs_plan_check_runs). */
+ * else alike share those of every layer; it divides dp * cp. */
 struct cs_rank_shape {
     int32_t tp, cp, ep, dp;
 };
 
-/* Where a rank stands in the shape of a stage, each from 0. ep follows from dp and cp: nobody has to
- * give it. */
+/* Where a rank stands in the shape of a stage, each from 0; dp: among all replicas of its branch. ep
+ * follows from dp and cp: nobody has to give it. */
 struct cs_rank_at {
     int32_t dp, ep, cp, tp;
 };
@@ -81,7 +80,11 @@ struct cs_plan {
      * Follows from the stages' shapes, no part of the encoding. */
     const int32_t *first;
     bool spreads_experts; /* a stage has ep above 1; follows as they do */
-    int32_t dp; /* replicas; below 2: one. Replica k runs slot i of a step where i % dp == k */
+    /* replicas of the LLM; below 2: one. Replica k of them runs slot i of a step where i % dp == k */
+    int32_t dp;
+    /* How often the programs are repeated: the greatest number that divides the dp of all branches, 0: dp.
+     * Follows from the stages' shapes (cs_plan_number_ranks), no part of the encoding. */
+    int32_t repeats;
     const char *schedule; /* "1f1b", ...: the table in plan_schedule.c */
     /* (n_stages) or NULL: every stage runs every slot. Under three-phase and anchors an encoder is
      * as many stages as the LLM has ranks: "vision.2" is its copy on the LLM's rank 2. */
@@ -103,15 +106,25 @@ struct cs_plan {
     char hash[65];
 };
 
-int32_t cs_plan_replicas(const struct cs_plan *plan); /* 1 .. */
-int32_t cs_plan_world(const struct cs_plan *plan);    /* ranks in all */
+/* A replica of the whole: the ranks that run every program of the plan together. Where all branches have as
+ * many replicas it has one of each. Else it has several of some, side by side: the lanes of a stage, all of
+ * which run the stage's program. Slots of the same index in their programs lie side by side in the lanes
+ * of the LLM; the items of all of them are shared by the lanes of an encoder. */
+int32_t cs_plan_replicas(const struct cs_plan *plan);             /* 1 .. */
+int32_t cs_plan_lanes(const struct cs_plan *plan, int32_t stage); /* of a replica */
+int32_t cs_plan_side_by_side(const struct cs_plan *plan);         /* lanes of the LLM */
+int32_t cs_plan_llm_replicas(const struct cs_plan *plan);         /* dp */
+/* The slot of a step that a lane of the LLM has under an index of its program. */
+int32_t cs_plan_slot(const struct cs_plan *plan, int32_t index, int32_t replica, int32_t lane);
+int32_t cs_plan_world(const struct cs_plan *plan); /* ranks in all */
 
-/* Ranks that share a stage (tensors, context) run one program: what stages, edges and
+/* Ranks that share a stage (lanes, tensors, context) run one program: what stages, edges and
  * programs call a rank is all of them. So a rank of all is a replica, a rank of its program, and a
  * place among those that run it; they are numbered in this order. Nobody else does this
  * arithmetic. */
 void cs_plan_number_ranks(struct cs_plan *plan,
                           struct cs_arena *arena);         /* what follows from shapes */
+void cs_plan_count_repeats(struct cs_plan *plan);          /* repeats alone */
 int32_t cs_plan_replica_ranks(const struct cs_plan *plan); /* of one replica */
 int32_t cs_plan_width(const struct cs_plan *plan, int32_t rank_in_replica); /* that run it */
 /* the first of them in a replica */
@@ -127,23 +140,26 @@ int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_r
  * it. */
 struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica);
 struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank);
-/* How many ranks have the same weights: those of all replicas, and of the parts of a context. Which of
+/* How many ranks have the same weights: those of all replicas and lanes, and of the parts of a context. Which of
  * them a rank of all is; and how many have the same experts. */
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);
 int32_t cs_plan_holder(const struct cs_plan *plan, int32_t rank);
 int32_t cs_plan_expert_holders(const struct cs_plan *plan, int32_t rank_in_replica);
-/* Rows of the edge's branch go between stages whose matrices different numbers of ranks share: whoever
- * proves what follows on a rank from messages of its program cannot do so. */
+/* Rows of the edge's branch go between stages with different numbers of lanes, or of ranks that share
+ * matrices: whoever proves what follows on a rank from messages of its program cannot do so. */
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge);
 /* Programs repeated for the simulator, copy by copy. */
 int32_t cs_plan_repeated(const struct cs_plan *plan, int32_t copy, int32_t rank_in_replica);
 
 /* The shape of a stage with nothing left to defaults: every dimension is 1 or more. */
 struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage);
-/* ranks of a stage in one replica: tp * cp */
+/* ranks of a stage in one replica: lanes * tp * cp */
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
-/* The rank of all at a place of a stage: those that run its program follow each other by cp, then tp
- * (fastest). */
+/* Slots' worth of items of an encoder that one of its ranks can have at once: 1, or more where it shares those of
+ * several slots that lie side by side. 1 for stages of the LLM. */
+int32_t cs_plan_item_slots(const struct cs_plan *plan, int32_t stage);
+/* The rank of all at a place of a stage: those that run its program follow each other by lane, then cp,
+ * then tp (fastest). */
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);
 /* The inverse; false: the rank is none of the stage's. */
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,

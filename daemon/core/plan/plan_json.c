@@ -17,7 +17,7 @@
 
 enum { MAX_WHY_READ = 1000 };
 
-enum { MAX_SHARED = 64 }; /* core/model/spec_keys.c */
+enum { MAX_SHARED = 64, MAX_REPLICAS = 1024 }; /* core/model/spec_keys.c */
 
 enum field_type { FIELD_I32, FIELD_I64, FIELD_BOOL };
 
@@ -164,6 +164,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
             json_object_set_new(one, "cp", json_integer(cs_plan_shape(plan, s).cp));
         if (cs_plan_shape(plan, s).ep > 1)
             json_object_set_new(one, "ep", json_integer(cs_plan_shape(plan, s).ep));
+        if (cs_plan_shape(plan, s).dp != cs_plan_llm_replicas(plan))
+            json_object_set_new(one, "dp", json_integer(cs_plan_shape(plan, s).dp));
         json_object_set_new(one, "name", json_string(plan->stages[s].name));
         json_object_set_new(one, "branch",
                             json_string(graph->branches[plan->stages[s].branch].name));
@@ -250,17 +252,18 @@ static enum cs_status read_count(const struct reader *r, const char *key, int32_
     return CS_OK;
 }
 
-/* "tp", "cp", "ep": ranks that share a stage, or its experts; a stage of one has no such key */
+/* "tp", "cp", "ep": ranks that share a stage, or its experts; a stage of one has no such key, nor one with
+ * the plan's "dp" */
 static enum cs_status read_shared(const json_t *stage, const char *where, const char *key,
-                                  int32_t *out, struct cs_err *err)
+                                  int32_t least, int32_t most, int32_t *out, struct cs_err *err)
 {
     const json_t *value = json_object_get(stage, key);
     const json_int_t n = json_integer_value(value);
     if (value == NULL)
         return CS_OK;
-    if (!json_is_integer(value) || n < 2 || n > MAX_SHARED)
-        return cs_fail(err, CS_CORRUPT, "plan: %s.%s must be a whole number from 2 to %d", where,
-                       key, MAX_SHARED);
+    if (!json_is_integer(value) || n < least || n > most)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.%s must be a whole number from %d to %d", where,
+                       key, least, most);
     *out = (int32_t)n;
     return CS_OK;
 }
@@ -290,10 +293,14 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     if (stage->id != id)
         return cs_fail(err, CS_CORRUPT, "plan: %s.id is %d: stages are listed by id", where,
                        stage->id);
-    stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_replicas(r->plan)};
-    CS_TRY(read_shared(json, where, "tp", &stage->shape.tp, err));
-    CS_TRY(read_shared(json, where, "cp", &stage->shape.cp, err));
-    CS_TRY(read_shared(json, where, "ep", &stage->shape.ep, err));
+    stage->shape = (struct cs_rank_shape){1, 1, 1, cs_plan_llm_replicas(r->plan)};
+    CS_TRY(read_shared(json, where, "tp", 2, MAX_SHARED, &stage->shape.tp, err));
+    CS_TRY(read_shared(json, where, "cp", 2, MAX_SHARED, &stage->shape.cp, err));
+    CS_TRY(read_shared(json, where, "ep", 2, MAX_SHARED, &stage->shape.ep, err));
+    if (r->graph->branches[stage->branch].encoder >= 0)
+        CS_TRY(read_shared(json, where, "dp", 1, MAX_REPLICAS, &stage->shape.dp, err));
+    else if (json_object_get(json, "dp") != NULL)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.dp is that of the plan", where);
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);
@@ -408,11 +415,12 @@ static enum cs_status check_ranks(struct reader *r, struct cs_err *err)
     struct cs_plan *plan = r->plan;
     int32_t *width = CS_NEW_ARRAY(r->arena, int32_t, plan->n_ranks),
             *program = CS_NEW_ARRAY(r->arena, int32_t, plan->n_ranks), n = 0;
+    cs_plan_count_repeats(plan);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         int32_t *its = &width[plan->stages[s].rank];
         if (*its != 0 && *its != cs_plan_stage_ranks(plan, s))
             return cs_fail(err, CS_CORRUPT,
-                           "plan: stages[%d] shares its rank with one of another cp", s);
+                           "plan: stages[%d] shares its rank with one of another width", s);
         *its = cs_plan_stage_ranks(plan, s);
     }
     for (int32_t rank = 0; rank < plan->n_ranks; rank += width[rank]) {
@@ -441,7 +449,7 @@ static enum cs_status read_stages(struct reader *r, struct cs_err *err)
     size_t most = (size_t)r->graph->n_layers * (size_t)r->graph->n_branches; /* with copies */
     if (!json_is_array(list) || n < 1 || n > most)
         return cs_fail(err, CS_CORRUPT, "plan: stages must be an array of 1 to %zu", most);
-    CS_TRY(read_count(r, "n_ranks", 1, MAX_SHARED * (int32_t)n, &r->plan->n_ranks, err));
+    CS_TRY(read_count(r, "n_ranks", 1, MAX_REPLICAS * (int32_t)n, &r->plan->n_ranks, err));
     r->plan->n_stages = (int32_t)n;
     r->plan->stages = CS_NEW_ARRAY(r->arena, struct cs_stage, n);
     for (int32_t s = 0; s < r->plan->n_stages; s++)
@@ -632,10 +640,10 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
     r.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(read_count(&r, "slots", 1, INT32_MAX, &r.plan->slots, err));
     if (json_object_get(json, "dp") != NULL)
-        CS_TRY(read_count(&r, "dp", 2, 1024, &r.plan->dp, err));
+        CS_TRY(read_count(&r, "dp", 2, MAX_REPLICAS, &r.plan->dp, err));
     if (json_object_get(json, "context_rows") != NULL)
         CS_TRY(read_count(&r, "context_rows", 1, INT32_MAX, &r.plan->context_rows, err));
-    if (r.plan->slots % cs_plan_replicas(r.plan) != 0)
+    if (r.plan->slots % cs_plan_llm_replicas(r.plan) != 0)
         return cs_fail(err, CS_CORRUPT, "plan: slots is %d, no multiple of dp = %d", r.plan->slots,
                        r.plan->dp);
     CS_TRY(read_stages(&r, err));

@@ -234,6 +234,27 @@ static enum cs_status check_context(const struct cs_plan *plan, int32_t s, struc
     return CS_OK;
 }
 
+/* So are replicas: those of the LLM take turns at the slots of a step, those of an encoder share items. */
+static enum cs_status check_replicas(const struct cs_plan *plan, int32_t s, struct cs_err *err)
+{
+    const struct cs_stage *stage = &plan->stages[s];
+    const int32_t dp = cs_plan_shape(plan, s).dp, llm = plan->stages[plan->head_stage].branch;
+    for (int32_t i = 0; i < s; i++)
+        if (plan->stages[i].branch == stage->branch && cs_plan_shape(plan, i).dp != dp)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has dp %d, %s has dp %d: all stages of a branch must have one dp",
+                           stage->name, dp, plan->stages[i].name, cs_plan_shape(plan, i).dp);
+    for (int32_t i = 0; i < s; i++)
+        if (plan->stages[i].rank == stage->rank && cs_plan_shape(plan, i).dp != dp)
+            return cs_fail(err, CS_UNSUPPORTED,
+                           "%s has dp %d, %s on the same rank has dp %d: they must have one",
+                           stage->name, dp, plan->stages[i].name, cs_plan_shape(plan, i).dp);
+    if (stage->branch == llm && dp != cs_plan_llm_replicas(plan))
+        return cs_fail(err, CS_UNSUPPORTED, "%s has dp %d: the plan has %d replicas of the LLM",
+                       stage->name, dp, cs_plan_llm_replicas(plan));
+    return CS_OK;
+}
+
 /* Stages of one rank are shared by the same ranks. */
 static enum cs_status check_tensors(const struct cs_plan *plan, int32_t s, struct cs_err *err)
 {
@@ -273,12 +294,7 @@ enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err
         CS_TRY(check_context(plan, s, err));
         CS_TRY(check_tensors(plan, s, err));
         CS_TRY(check_experts(plan, s, err));
-        if (shape.dp != cs_plan_replicas(plan))
-            return cs_fail(err, CS_UNSUPPORTED,
-                           "%s has the shape tp %d, cp %d, ep %d, dp %d: workers run stages that "
-                           "are in each of %d replicas",
-                           plan->stages[s].name, shape.tp, shape.cp, shape.ep, shape.dp,
-                           cs_plan_replicas(plan));
+        CS_TRY(check_replicas(plan, s, err));
         if (plan->stages[s].copies > 1)
             return cs_fail(err, CS_UNSUPPORTED,
                            "%s is one of %d copies of an encoder: such plans are simulated, not "

@@ -1,9 +1,29 @@
 /* The ranks of a plan: how they are numbered over replicas and over the shape of a stage. */
 #include "core/plan/plan.h"
 
-int32_t cs_plan_replicas(const struct cs_plan *plan)
+int32_t cs_plan_llm_replicas(const struct cs_plan *plan)
 {
     return plan->dp > 1 ? plan->dp : 1;
+}
+
+int32_t cs_plan_replicas(const struct cs_plan *plan)
+{
+    return plan->repeats > 0 ? plan->repeats : cs_plan_llm_replicas(plan);
+}
+
+int32_t cs_plan_lanes(const struct cs_plan *plan, int32_t stage)
+{
+    return cs_plan_shape(plan, stage).dp / cs_plan_replicas(plan);
+}
+
+int32_t cs_plan_side_by_side(const struct cs_plan *plan)
+{
+    return cs_plan_llm_replicas(plan) / cs_plan_replicas(plan);
+}
+
+int32_t cs_plan_slot(const struct cs_plan *plan, int32_t index, int32_t replica, int32_t lane)
+{
+    return index * cs_plan_llm_replicas(plan) + replica * cs_plan_side_by_side(plan) + lane;
 }
 
 int32_t cs_plan_replica_ranks(const struct cs_plan *plan)
@@ -18,14 +38,32 @@ int32_t cs_plan_world(const struct cs_plan *plan)
 
 int cs_plan_own_slots(const struct cs_plan *plan, int n_slots)
 {
-    const int dp = cs_plan_replicas(plan);
+    const int dp = cs_plan_llm_replicas(plan);
     return (n_slots + dp - 1) / dp;
+}
+
+static int32_t common_divisor(int32_t a, int32_t b)
+{
+    while (b != 0) {
+        const int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+void cs_plan_count_repeats(struct cs_plan *plan)
+{
+    plan->repeats = cs_plan_llm_replicas(plan);
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        plan->repeats = common_divisor(plan->repeats, cs_plan_shape(plan, s).dp);
 }
 
 void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena)
 {
     bool is_wide = false;
     plan->first = NULL;
+    cs_plan_count_repeats(plan);
     plan->spreads_experts = false;
     for (int32_t s = 0; s < plan->n_stages; s++) {
         is_wide = is_wide || cs_plan_stage_ranks(plan, s) > 1;
@@ -84,8 +122,11 @@ int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_r
 {
     const struct cs_rank_shape there = cs_plan_rank_shape(plan, rank_in_replica);
     const struct cs_rank_at at = cs_plan_at(plan, rank);
-    return cs_plan_rank_of(plan, at.dp, rank_in_replica) + at.cp % there.cp * there.tp +
-           at.tp % there.tp;
+    const int32_t replicas = cs_plan_replicas(plan), replica = cs_plan_replica(plan, rank);
+    const int32_t own = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank)).dp / replicas;
+    const int32_t lane = at.dp % own % (there.dp / replicas);
+    return cs_plan_rank_of(plan, replica, rank_in_replica) +
+           (lane * there.cp + at.cp % there.cp) * there.tp + at.tp % there.tp;
 }
 
 struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica)
@@ -102,23 +143,28 @@ struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank
     return shape;
 }
 
-/* of a rank of a replica, by its place among those that run its program */
-static struct cs_rank_at stands(const struct cs_rank_shape *s, int32_t replica, int32_t place)
+/* where the place of a rank is in a shape */
+static struct cs_rank_at at_place(const struct cs_plan *plan, const struct cs_rank_shape *s,
+                                  int32_t rank)
 {
-    const int32_t cp = place / s->tp;
-    return (struct cs_rank_at){
-        .dp = replica, .ep = (replica * s->cp + cp) % s->ep, .cp = cp, .tp = place % s->tp};
+    const int32_t place = cs_plan_place(plan, rank), lanes = s->dp / cs_plan_replicas(plan);
+    struct cs_rank_at at = {.dp = cs_plan_replica(plan, rank) * lanes + place / (s->cp * s->tp),
+                            .cp = place / s->tp % s->cp,
+                            .tp = place % s->tp};
+    at.ep = (at.dp * s->cp + at.cp) % s->ep;
+    return at;
 }
 
 struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank)
 {
     const struct cs_rank_shape s = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank));
-    return stands(&s, cs_plan_replica(plan, rank), cs_plan_place(plan, rank));
+    return at_place(plan, &s, rank);
 }
 
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica)
 {
-    return cs_plan_replicas(plan) * cs_plan_rank_shape(plan, rank_in_replica).cp;
+    const struct cs_rank_shape shape = cs_plan_rank_shape(plan, rank_in_replica);
+    return shape.dp * shape.cp;
 }
 
 int32_t cs_plan_holder(const struct cs_plan *plan, int32_t rank)
@@ -138,7 +184,8 @@ bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *e = &plan->edges[i];
         if (plan->stages[e->from].branch == branch &&
-            cs_plan_shape(plan, e->from).tp != cs_plan_shape(plan, e->to).tp)
+            (cs_plan_shape(plan, e->from).tp != cs_plan_shape(plan, e->to).tp ||
+             cs_plan_lanes(plan, e->from) != cs_plan_lanes(plan, e->to)))
             return true;
     }
     return false;
@@ -160,29 +207,39 @@ struct cs_rank_shape cs_plan_shape(const struct cs_plan *plan, int32_t stage)
     return (struct cs_rank_shape){.tp = at_least_one(s->tp),
                                   .cp = at_least_one(s->cp),
                                   .ep = at_least_one(s->ep),
-                                  .dp = s->dp > 0 ? s->dp : cs_plan_replicas(plan)};
+                                  .dp = s->dp > 0 ? s->dp : cs_plan_llm_replicas(plan)};
 }
 
 int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    return s.tp * s.cp;
+    return cs_plan_lanes(plan, stage) * s.tp * s.cp;
+}
+
+/* Parts are cut at items and as even as that allows: one may be larger by the items of one slot. */
+int32_t cs_plan_item_slots(const struct cs_plan *plan, int32_t stage)
+{
+    const int32_t slots = cs_plan_side_by_side(plan);
+    const int32_t parts = cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp;
+    const int32_t most = (slots + parts - 1) / parts + 1;
+    const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
+    return is_llm ? 1 : most < slots ? most : slots;
 }
 
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    return cs_plan_rank_of(plan, at.dp, plan->stages[stage].rank) + at.cp * s.tp + at.tp;
+    const int32_t lanes = cs_plan_lanes(plan, stage);
+    const int32_t place = (at.dp % lanes * s.cp + at.cp) * s.tp + at.tp;
+    return cs_plan_rank_of(plan, at.dp / lanes, plan->stages[stage].rank) + place;
 }
 
 bool cs_plan_rank_at(const struct cs_plan *plan, int32_t stage, int32_t rank,
                      struct cs_rank_at *out)
 {
     const struct cs_rank_shape s = cs_plan_shape(plan, stage);
-    const int32_t place = cs_plan_place(plan, rank);
-    if (cs_plan_rank_in_replica(plan, rank) != plan->stages[stage].rank ||
-        cs_plan_replica(plan, rank) >= s.dp)
+    if (cs_plan_rank_in_replica(plan, rank) != plan->stages[stage].rank)
         return false;
-    *out = stands(&s, cs_plan_replica(plan, rank), place);
+    *out = at_place(plan, &s, rank);
     return true;
 }

@@ -10,10 +10,14 @@ static struct cs_span_key key_of(const struct cs_program *program, int32_t rank,
     enum cs_op op = (enum cs_op)action->op;
     const struct cs_plan *plan = program->plan;
     const int32_t replica = cs_plan_replica(plan, rank);
+    const bool is_llm = action->stage >= 0 &&
+                        plan->stages[action->stage].branch == plan->stages[plan->head_stage].branch;
+    const int32_t lane = is_llm ? cs_plan_at(plan, rank).dp % cs_plan_side_by_side(plan)
+                                : 0; /* encoders: the first */
     return (struct cs_span_key){
         .stage = action->stage,
         .peer = (int16_t)(action->peer < 0 ? -1 : cs_plan_peer(plan, rank, action->peer)),
-        .slot = action->slot < 0 ? -1 : action->slot * cs_plan_replicas(plan) + replica,
+        .slot = action->slot < 0 ? -1 : cs_plan_slot(plan, action->slot, replica, lane),
         .letter = cs_op_letter(op)[0],
         .is_compute = cs_op_stream(op) == CS_STREAM_COMPUTE,
         .is_grad = action->is_grad};

@@ -162,11 +162,11 @@ enum cs_status cs_step_spread_step(struct cs_step_spread *b, int64_t step,
             policy.llm = work[k];
     }
     /* every replica as many slots, and none of them empty where the policy can */
-    const int whole = cs_plan_own_slots(b->plan, *n_slots) * cs_plan_replicas(b->plan);
+    const int whole = cs_plan_own_slots(b->plan, *n_slots) * cs_plan_llm_replicas(b->plan);
     policy.slots = whole > policy.slots ? whole : policy.slots;
     note(b->tally.stream, b, work, pack, n);
     b->tally.stream_slots += *n_slots;
-    const int most = cs_plan_own_slots(b->plan, CS_STEP_PACK_SLOTS) * cs_plan_replicas(b->plan);
+    const int most = cs_plan_own_slots(b->plan, CS_STEP_PACK_SLOTS) * cs_plan_llm_replicas(b->plan);
     status = cs_spread(&b->plan->budget, &policy, most, pack, n, n_slots, &is_spread, err);
     if (status == CS_OK)
         status = search_order(b, policy.key, work, pack, n, *n_slots, arena, err);

@@ -27,7 +27,7 @@ static struct cs_pool_shape pool_shape(const struct cs_spec *spec, const struct 
     int64_t expected = plan->slots > 0 ? plan->slots : 1;
     int64_t worst =
         spec->batch_samples < CS_STEP_PACK_SLOTS ? spec->batch_samples : CS_STEP_PACK_SLOTS;
-    worst += cs_plan_replicas(plan); /* empty slots, so that every replica has as many */
+    worst += cs_plan_llm_replicas(plan); /* empty slots, so that every replica has as many */
     int64_t n = worst + expected > 2 * expected ? worst + expected : 2 * expected;
     return (struct cs_pool_shape){.n_slots = (uint32_t)n,
                                   .n_manifests = POOL_MANIFESTS,

@@ -238,7 +238,7 @@ static enum cs_status train_done(struct cs_runner *r, const struct cs_step_repor
     if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, NULL) == CS_OK) {
         const struct cs_span_input in = {.n_ranks = r->generation.n_ranks,
                                          .n_stages = r->generation.plan->n_stages,
-                                         .replicas = r->generation.plan->dp,
+                                         .replicas = cs_plan_replicas(r->generation.plan),
                                          .keys = keys,
                                          .events = events};
         cs_span_build(&in, arena, &spans);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "worker/slot/split.h"
+#include "worker/slot/share.h"
 
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action)
 {
@@ -32,51 +32,106 @@ void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
         cs_boundary_give(exec->boundary, action->edge, action->slot, action->is_grad);
 }
 
-int32_t cs_exec_opposites(const struct cs_exec *exec, const struct cs_action *action, int32_t *step)
+/* ---- who has what of it ---- */
+
+bool cs_exec_is_at_producer(const struct cs_action *action)
+{
+    return (action->op == CS_OP_SEND) != (action->is_grad != 0);
+}
+
+const struct cs_row_map *cs_exec_row_map(const struct cs_exec *exec, const struct cs_action *action)
 {
     const struct cs_plan *plan = exec->config.plan;
-    const int32_t there = cs_plan_rank_shape(plan, action->peer).tp, at = exec->config.tp;
-    *step = cs_plan_rank_shape(plan, exec->config.rank).tp;
-    if (action->op != CS_OP_SEND || there == *step)
-        return 1;
-    return at < there ? (there - at + *step - 1) / *step : 0;
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    const int32_t e = exec->config.graph->branches[plan->stages[edge->from].branch].encoder;
+    const struct cs_item_share *share =
+        edge->feed >= 0 ? exec->inputs[action->slot].share[e] : NULL;
+    return share != NULL ? &share->map : NULL;
+}
+
+/* of a rank of a stage: which part of it */
+static int32_t part_of(const struct cs_plan *plan, int32_t stage, const struct cs_rank_at *at)
+{
+    return at->dp % cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp + at->cp;
+}
+
+struct cs_row_end cs_exec_row_end(const struct cs_exec *exec, const struct cs_action *action)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    const bool is_maker = cs_exec_is_at_producer(action);
+    const int32_t own = is_maker ? edge->from : edge->to, other = is_maker ? edge->to : edge->from;
+    struct cs_rank_at at = {0};
+    CS_ASSERT(cs_plan_rank_at(plan, own, cs_exec_own_rank(exec), &at));
+    return (struct cs_row_end){.is_maker = is_maker,
+                               .is_send = action->op == CS_OP_SEND,
+                               .part = part_of(plan, own, &at),
+                               .sharer = at.tp,
+                               .here = cs_plan_shape(plan, own).tp,
+                               .there = cs_plan_shape(plan, other).tp};
+}
+
+int cs_exec_piece_rank(const struct cs_exec *exec, const struct cs_action *action,
+                       const struct cs_row_piece *piece)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    const int32_t other = cs_exec_is_at_producer(action) ? edge->to : edge->from;
+    const struct cs_rank_shape shape = cs_plan_shape(plan, other);
+    return cs_plan_rank_of(plan, exec->config.replica, action->peer) + piece->part * shape.tp +
+           piece->sharer;
+}
+
+/* the part of the other end that stands where this one stands */
+static int32_t opposite(const struct cs_exec *exec, const struct cs_action *action)
+{
+    const struct cs_plan *plan = exec->config.plan;
+    const struct cs_edge *edge = &plan->edges[action->edge];
+    const int32_t other = cs_exec_is_at_producer(action) ? edge->to : edge->from;
+    struct cs_rank_at at = {0};
+    CS_ASSERT(cs_plan_rank_at(plan, other, cs_exec_rank(exec, action->peer), &at));
+    return part_of(plan, other, &at);
+}
+
+/* all of the rows in one piece */
+static int32_t whole_of(const struct cs_exec *exec, const struct cs_action *action, int32_t n,
+                        struct cs_row_piece *piece)
+{
+    const struct cs_row_interval all = {0, 0, 0, 0, n};
+    const struct cs_row_map map = {1, 1, n > 0, &all, &n, &n};
+    struct cs_row_end end = cs_exec_row_end(exec, action);
+    end.part = 0;
+    const int32_t n_pieces = cs_row_map_pieces(&map, &end, piece);
+    for (int32_t i = 0; piece != NULL && i < n_pieces; i++)
+        piece[i].part = opposite(exec, action);
+    return n_pieces;
+}
+
+enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action *action,
+                              const struct cs_message *message, struct cs_row_piece **out,
+                              int32_t *n, struct cs_err *err)
+{
+    const struct cs_row_map *map = cs_exec_row_map(exec, action);
+    const struct cs_row_end end = cs_exec_row_end(exec, action);
+    const size_t row =
+        (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
+    const int32_t rows = (int32_t)(message->bytes / row);
+    *n = map != NULL ? cs_row_map_pieces(map, &end, NULL) : whole_of(exec, action, rows, NULL);
+    *out = calloc((size_t)*n + 1, sizeof **out);
+    if (*out == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", *n);
+    if (map != NULL)
+        cs_row_map_pieces(map, &end, *out);
+    else
+        whole_of(exec, action, rows, *out);
+    return CS_OK;
 }
 
 /* ---- devices with streams ---- */
 
-/* Ranks of the shape `cp` that rows of a slot are split over. */
-static int32_t parts_of(const struct cs_plan *plan, int32_t rank)
-{
-    return cs_plan_rank_shape(plan, rank).cp;
-}
-
-/* Rows of an encoder that go to the ranks of a context, or their gradients, on either side of the
- * message: runs by rank. NULL: all of the message is one rank's. */
-static const struct cs_row_runs *runs_between(const struct cs_exec *exec,
-                                              const struct cs_action *action)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    const struct cs_edge *edge = &plan->edges[action->edge];
-    const struct cs_input *input = &exec->inputs[action->slot];
-    if (input->split == NULL || parts_of(plan, action->peer) == parts_of(plan, exec->config.rank))
-        return NULL;
-    return &input->split
-                ->fill[exec->config.graph->branches[plan->stages[edge->from].branch].encoder];
-}
-
-/* the same on the encoder's side: the other one has its own rows only */
-static const struct cs_row_runs *runs_of(const struct cs_exec *exec, const struct cs_action *action)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    return parts_of(plan, action->peer) > parts_of(plan, exec->config.rank)
-               ? runs_between(exec, action)
-               : NULL;
-}
-
-/* What goes to a rank, or comes from it: n parts, beside the action's where it has another channel. */
-static enum cs_status move_parts(struct cs_exec *exec, const struct cs_action *action,
-                                 const struct cs_device_move *part, int32_t n, int peer,
-                                 struct cs_err *err)
+/* Pieces with one rank on its channel; where that is another one than the action's, beside it. */
+static enum cs_status move_with(struct cs_exec *exec, const struct cs_action *action, int peer,
+                                const struct cs_device_move *part, int32_t n, struct cs_err *err)
 {
     const struct cs_device *d = exec->config.device;
     const struct cs_mark *mark = &exec->mark[action->id];
@@ -91,62 +146,55 @@ static enum cs_status move_parts(struct cs_exec *exec, const struct cs_action *a
     return d->mem->stream_wait(d->handle, mark->stream, exec->joint, err);
 }
 
-/* The runs of a rank, one part each: at their places among all rows, or one behind the other. */
-static enum cs_status move_runs(struct cs_exec *exec, const struct cs_action *action,
-                                const struct cs_message *m, const struct cs_row_runs *runs,
-                                int place, bool is_packed, int peer, struct cs_err *err)
+/* Rank by rank: those of one rank lie in any order among the pieces. */
+static enum cs_status move_pieces(struct cs_exec *exec, const struct cs_action *action,
+                                  const struct cs_message *m, const struct cs_row_piece *piece,
+                                  int32_t n, struct cs_device_move *part, bool *is_moved,
+                                  struct cs_err *err)
 {
-    const int32_t first = runs->first[place], n = runs->first[place + 1] - first;
     const size_t row =
         (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
-    char *at = m->data;
-    struct cs_device_move *part = calloc((size_t)n + 1, sizeof *part);
-    if (part == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n);
     for (int32_t i = 0; i < n; i++) {
-        const struct cs_row_run *r = &runs->run[first + i];
-        part[i].data = is_packed ? at : (char *)m->data + (size_t)r->row * row;
-        part[i].bytes = (size_t)r->n * row;
-        at += part[i].bytes;
+        const int peer = cs_exec_piece_rank(exec, action, &piece[i]);
+        int32_t n_parts = 0;
+        for (int32_t k = i; k < n; k++) {
+            if (is_moved[k] || cs_exec_piece_rank(exec, action, &piece[k]) != peer)
+                continue;
+            is_moved[k] = true;
+            part[n_parts++] =
+                (struct cs_device_move){.data = (char *)m->data + (size_t)piece[k].row * row,
+                                        .bytes = (size_t)piece[k].n * row};
+        }
+        if (n_parts > 0)
+            CS_TRY(move_with(exec, action, peer, part, n_parts, err));
     }
-    const enum cs_status status = move_parts(exec, action, part, n, peer, err);
-    free(part);
-    return status;
-}
-
-/* Between an encoder and all ranks of a context, or one of each of its parts. */
-static enum cs_status move_to_all(struct cs_exec *exec, const struct cs_action *action,
-                                  const struct cs_message *m, const struct cs_row_runs *runs,
-                                  int peer, struct cs_err *err)
-{
-    const struct cs_rank_shape there = cs_plan_rank_shape(exec->config.plan, action->peer);
-    for (int r = 0; r < there.cp; r++)
-        if (runs->rows[r] > 0)
-            CS_TRY(move_runs(exec, action, m, runs, r, false, peer + r * there.tp, err));
     return CS_OK;
 }
 
-/* All of it, or what the other side has of it. */
 static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
-                           const struct cs_message *m, int peer, struct cs_err *err)
+                           const struct cs_message *m, struct cs_err *err)
 {
-    const struct cs_row_runs *runs = runs_between(exec, action);
-    const struct cs_device_move whole_of = {.data = m->data, .bytes = m->bytes};
-    if (runs == NULL)
-        return move_parts(exec, action, &whole_of, 1, peer, err);
-    return runs_of(exec, action) != NULL
-               ? move_to_all(exec, action, m, runs, peer, err)
-               : move_runs(exec, action, m, runs, exec->context.place, true, peer, err);
+    struct cs_row_piece *piece;
+    int32_t n;
+    CS_TRY(cs_exec_pieces(exec, action, m, &piece, &n, err));
+    struct cs_device_move *part = calloc((size_t)n + 1, sizeof *part);
+    bool *is_moved = calloc((size_t)n + 1, sizeof *is_moved);
+    const enum cs_status status =
+        part != NULL && is_moved != NULL
+            ? move_pieces(exec, action, m, piece, n, part, is_moved, err)
+            : cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n);
+    free(is_moved);
+    free(part);
+    free(piece);
+    return status;
 }
 
 enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_action *action,
                                        struct cs_err *err)
 {
     const struct cs_message m = cs_exec_open_message(exec, action);
-    int32_t step;
-    const int32_t n = cs_exec_opposites(exec, action, &step);
-    for (int32_t k = 0; m.bytes > 0 && k < n; k++)
-        CS_TRY(move(exec, action, &m, cs_exec_rank(exec, action->peer) + k * step, err));
+    if (m.bytes > 0)
+        CS_TRY(move(exec, action, &m, err));
     cs_exec_close_message(exec, action);
     return CS_OK;
 }

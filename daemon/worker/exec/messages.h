@@ -2,6 +2,7 @@
 #ifndef CS_WORKER_EXEC_MESSAGES_H
 #define CS_WORKER_EXEC_MESSAGES_H
 
+#include "core/plan/tokens/row_map.h"
 #include "worker/exec/state.h"
 
 /* Where the rows of a message lie on this rank. Zero rows have no place and are not sent. */
@@ -12,13 +13,20 @@ struct cs_message {
 
 /* This rank makes the rows of the message, and takes their gradients. */
 bool cs_exec_is_at_producer(const struct cs_action *action);
-/* Rows that ranks which share matrices all have: each rank there has them from one here, the k-th from
- * the k-th in turn. How many of those there this rank sends to, or has them from (0 or 1); they follow
- * the one that stands where this one stands in steps of the ranks here. */
-int32_t cs_exec_opposites(const struct cs_exec *exec, const struct cs_action *action,
-                          int32_t *step);
-/* The transfers of a message on a host: one; or, of rows of an encoder that ranks share or that go to ranks
- * which split the rows of the LLM, the pieces of each of them. *out is to be freed; NULL and 0: no rows. */
+/* Where the rows of a message go, part by part; NULL: all of them to the rank that stands where this one
+ * stands. */
+const struct cs_row_map *cs_exec_row_map(const struct cs_exec *exec,
+                                         const struct cs_action *action);
+struct cs_row_end cs_exec_row_end(const struct cs_exec *exec, const struct cs_action *action);
+/* The pieces that a message has on this rank: with whom which of its rows are exchanged. *out is to be
+ * freed, also where there are none. */
+enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action *action,
+                              const struct cs_message *message, struct cs_row_piece **out,
+                              int32_t *n, struct cs_err *err) CS_NODISCARD;
+/* The rank of all at the other end of a piece. */
+int cs_exec_piece_rank(const struct cs_exec *exec, const struct cs_action *action,
+                       const struct cs_row_piece *piece);
+/* The same as transfers of a host. *out is to be freed. */
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err) CS_NODISCARD;
@@ -26,7 +34,7 @@ enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_act
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action);
 /* A message is over: what was sent may be overwritten. */
 void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action);
-/* Devices with streams: the whole message, enqueued on its channels. */
+/* Devices with streams: the whole message, enqueued on its channel. */
 enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_action *action,
                                        struct cs_err *err) CS_NODISCARD;
 

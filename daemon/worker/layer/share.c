@@ -6,7 +6,8 @@
 
 bool cs_layer_is_shared(const struct cs_layer_model *l, const struct cs_input *input)
 {
-    return l->feeds_own_ranks && input->share[l->encoder] != NULL;
+    return l->feeds_own_ranks && input->share[l->encoder] != NULL &&
+           input->tables->enc[l->encoder].ranks > 1;
 }
 
 struct move {
@@ -18,33 +19,29 @@ struct move {
     bool is_back;
 };
 
-/* The own ones that are taken here: one behind the other there. */
-static void copy_own(const struct move *m)
-{
-    const struct cs_row_runs *go = &m->s->go;
-    float *taken = m->taken + m->s->come[m->s->place] * m->width;
-    for (int32_t i = go->first[m->s->place]; i < go->first[m->s->place + 1]; i++) {
-        float *made = m->made + go->run[i].row * m->width;
-        const int64_t n = go->run[i].n;
-        m->run->ops->copy_heads(m->run->ctx, n, 1, m->width, m->is_back ? taken : made, m->width, 0,
-                                m->is_back ? made : taken, m->width, 0);
-        taken += n * m->width;
-    }
-}
-
 static int64_t bytes_of(const struct move *m, int64_t rows)
 {
     return rows * m->width * (int64_t)sizeof(float);
 }
 
-static void add_rank(const struct move *m, int rank)
+/* The own ones that are taken here. */
+static void copy_own(const struct move *m, const struct cs_row_interval *r)
 {
-    const struct cs_row_runs *go = &m->s->go;
-    const int32_t come = m->s->come[rank], n = m->s->come[rank + 1] - come;
-    for (int32_t i = go->first[rank]; i < go->first[rank + 1]; i++)
-        cs_exchange_add(&m->exchange, rank, m->made + go->run[i].row * m->width,
-                        bytes_of(m, go->run[i].n), !m->is_back);
-    cs_exchange_add(&m->exchange, rank, m->taken + come * m->width, bytes_of(m, n), m->is_back);
+    float *made = m->made + r->from_row * m->width, *taken = m->taken + r->to_row * m->width;
+    m->run->ops->copy_heads(m->run->ctx, r->n, 1, m->width, m->is_back ? taken : made, m->width, 0,
+                            m->is_back ? made : taken, m->width, 0);
+}
+
+static void add(const struct move *m, const struct cs_row_interval *r)
+{
+    if (r->from == m->s->place && r->to == m->s->llm)
+        copy_own(m, r);
+    else if (r->from == m->s->place)
+        cs_exchange_add(&m->exchange, r->to, m->made + r->from_row * m->width, bytes_of(m, r->n),
+                        !m->is_back);
+    else if (r->to == m->s->llm)
+        cs_exchange_add(&m->exchange, r->from, m->taken + r->to_row * m->width, bytes_of(m, r->n),
+                        m->is_back);
 }
 
 static void move(struct move *m)
@@ -52,9 +49,8 @@ static void move(struct move *m)
     if (m->run->context == NULL)
         return;
     m->exchange = cs_exchange_new(m->run, m->run->context);
-    copy_own(m);
-    for (int k = 1; k < m->s->ranks; k++)
-        add_rank(m, (m->s->place + k) % m->s->ranks);
+    for (int32_t i = 0; i < m->s->map.n; i++)
+        add(m, &m->s->map.interval[i]);
     cs_exchange_move(&m->exchange);
 }
 

@@ -1,4 +1,5 @@
 /* Checks a slot against its manifest and prepares what layers need of it. */
+#include "worker/slot/fills.h"
 #include "worker/slot/item.h"
 #include "worker/slot/share.h"
 #include "worker/slot/split.h"
@@ -157,7 +158,12 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++) {
         CS_TRY(check_items(input, e, index, err));
-        cs_input_prepare_encoder(input, e);
+        if (needs & CS_INPUT_BESIDE)
+            cs_input_prepare_fills(input, e);
+        else
+            cs_input_prepare_encoder(input, e);
+        input->whole[e] =
+            (struct cs_input_fills){input->n_fills[e], input->fill[e], input->item_of[e]};
     }
     const bool is_split = tables->context.ranks > 1;
     if ((needs & CS_INPUT_TOKENS) || is_split) /* where rows go is known from all of them */
@@ -166,9 +172,8 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
         CS_TRY(prepare_labels(input, index, err));
     if (is_split)
         CS_TRY(cs_input_split(input, manifest, index, err));
-    else
-        cs_shares_make(input, NULL);
-    cs_shares_take(input);
+    if (tables->context.lanes < 2)
+        cs_input_join(input, (const struct cs_input *const[]){input});
     take_words(input);
     if (needs & CS_INPUT_CORRECT)
         input->correct = cs_scratch_take(&input->memory, (size_t)input->n_labels);

@@ -73,9 +73,10 @@ struct cs_input_tables {
     struct cs_slot_encoder {
         float mean[4], std[4], rescale; /* pixels to values, from the processor's configuration */
         bool has_newline;               /* a learned row */
-        /* Ranks that share its items (share.h), set by who knows the plan; below 2: all items are where
-         * the encoder is. This rank's place among them, -1: it has no stage of the encoder. */
-        int32_t ranks, place;
+        /* Parts that share its items (share.h), set by who knows the plan; below 2: all items are where
+         * the encoder is. This rank's among them, -1: it has no stage of the encoder. And slots' worth of
+         * items that it may have, 0: 1. */
+        int32_t ranks, place, most_slots;
         float
             mean_scale; /* of the sums that means are, times what a chain multiplies them with; 0: none */
     } enc[CS_MAX_ENCODERS];
@@ -83,6 +84,9 @@ struct cs_input_tables {
     /* Context parallelism: the LLM's rows of a slot are split over this many ranks (split.h). Set by
      * who knows the plan, before the first slot. */
     struct cs_input_context {
+        /* Slots that lie side by side in the lanes of the LLM (core/plan/plan.h), below 2: one at a time; this
+         * rank's lane, of encoders alone: 0. */
+        int32_t lanes, lane;
         int32_t ranks;               /* below 2: all rows are here */
         int32_t place;               /* this rank's among them, -1: it has no stage of the LLM */
         int32_t most, most_in_order; /* rows of a rank in any slot */
@@ -180,8 +184,16 @@ struct cs_input {
     int32_t n_fills[CS_MAX_ENCODERS];
     const int32_t *item_of[CS_MAX_ENCODERS]; /* (n_fills): item of each of these, */
     const int32_t *fill[CS_MAX_ENCODERS];    /* (n_fills): LLM row, of a context's rank its own */
-    /* Ranks share the items of an encoder (share.h), NULL: all of them are here. Where the encoder is, what
-     * stands above, and in slot, is of the own items, but for what is filled here. */
+
+    /* What is filled in the whole slot, on all ranks of a context. */
+    struct cs_input_fills {
+        int32_t n;
+        const int32_t *row,
+            *item; /* (n) of the slot, in the order in which they leave the encoder */
+    } whole[CS_MAX_ENCODERS];
+
+    /* Where rows of an encoder go (share.h), NULL: they all stay together. Where the encoder is and ranks share
+     * its items, what stands above, and in slot, is of the own items, but for what is filled here. */
     struct cs_item_share *share[CS_MAX_ENCODERS];
     int32_t n_leaving[CS_MAX_ENCODERS];     /* rows that leave the encoder's branch here */
     int64_t n_bytes[CS_MAX_ENCODERS];       /* of the items' data */
@@ -211,7 +223,8 @@ enum cs_input_need {
     CS_INPUT_LABELS = 2,
     CS_INPUT_CORRECT = 4,
     CS_INPUT_PIXELS = 8,
-    CS_INPUT_ROWS = 16, /* stages of an encoder */
+    CS_INPUT_ROWS = 16,  /* stages of an encoder */
+    CS_INPUT_BESIDE = 32 /* of another lane: only where its rows are */
 };
 
 /* needs: which stages this rank has (flags of enum cs_input_need; encoders need counts only). The
@@ -220,6 +233,9 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs,
                                 struct cs_err *err) CS_NODISCARD;
+/* Where slots lie side by side: after prepare, beside (tables->context.lanes) those of all lanes, this one at
+ * its own, the others prepared for CS_INPUT_BESIDE. */
+void cs_input_join(struct cs_input *input, const struct cs_input *const *beside);
 /* The encoder's rows and masks from the items of input->slot: n_items of n_rows rows. (encoder.c) */
 void cs_input_prepare_encoder(struct cs_input *input, int32_t encoder);
 /* Round rows up where that is done, and take the memory that placing needs, where less was

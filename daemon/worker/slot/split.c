@@ -6,7 +6,6 @@
 #include "core/plan/context.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/row_runs.h"
-#include "worker/slot/share.h"
 #include "worker/slot/stretch.h"
 #include "worker/slot/tokens.h"
 
@@ -151,18 +150,16 @@ static void take_split(struct cs_input *in, const struct cs_context_group *group
                        const int32_t *owner, struct cs_context_load *load)
 {
     struct cs_input_split *s = in->split = cs_scratch_take(&in->memory, sizeof *s);
-    *s = (struct cs_input_split){.ranks = in->tables->context.ranks,
-                                 .place = in->tables->context.place,
-                                 .group = *group,
-                                 .owner = owner,
-                                 .load = load};
+    *s = (struct cs_input_split){
+        .ranks = in->tables->context.ranks,
+        .place = (in->needs & CS_INPUT_BESIDE) != 0 ? -1 : in->tables->context.place,
+        .group = *group,
+        .owner = owner,
+        .load = load};
     for (int32_t m = 0; m < in->tables->n_masks; m++)
         if (in->tables->mask[m].encoder < 0)
             s->all = in->mask[m]; /* they differ in their rule only */
     s->tokens = cs_row_runs_make(in, owner, NULL, in->n_tokens);
-    for (int32_t e = 0; e < in->tables->budget->n_encoders; e++)
-        s->fill[e] = cs_row_runs_make(in, owner, in->fill[e], in->n_fills[e]);
-    cs_shares_make(in, owner);
     if (s->place < 0)
         return;
     cs_row_needs_make(in, owner);
@@ -282,7 +279,8 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, in
     struct cs_input_context *c = &tables->context;
     const struct cs_graph *graph = tables->graph;
     const struct cs_branch *llm = &graph->branches[graph->llm];
-    *c = (struct cs_input_context){.ranks = ranks, .place = place, .how = CS_BALANCE_LPT};
+    *c = (struct cs_input_context){
+        .lanes = c->lanes, .lane = c->lane, .ranks = ranks, .place = place, .how = CS_BALANCE_LPT};
     if (ranks < 2)
         return CS_OK;
     if (how != NULL && !cs_balance_how_from_name(how, &c->how))

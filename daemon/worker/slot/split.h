@@ -71,17 +71,16 @@ struct cs_split_stretch {
 };
 
 struct cs_input_split {
-    int32_t ranks, place;                     /* as tables->context */
-    struct cs_context_group group;            /* of these, those that have rows */
-    const int32_t *owner;                     /* (n_tokens) */
-    int32_t n;                                /* rows that are here */
-    const int32_t *row;                       /* (n) of the slot, ascending */
-    struct cs_row_runs tokens;                /* of the slot's rows */
-    struct cs_row_runs fill[CS_MAX_ENCODERS]; /* of the rows that leave an encoder */
-    struct cs_row_needs need[CS_SLOT_MASKS];  /* by tables->mask, those of the LLM */
-    struct cs_split_stretch stretch;          /* begin NULL: no layer is recurrent */
-    struct cs_context_load *load;             /* (ranks) */
-    struct cs_mask_plan all;                  /* rows of the slot, for their masks' keys */
+    int32_t ranks, place;                    /* as tables->context */
+    struct cs_context_group group;           /* of these, those that have rows */
+    const int32_t *owner;                    /* (n_tokens) */
+    int32_t n;                               /* rows that are here */
+    const int32_t *row;                      /* (n) of the slot, ascending */
+    struct cs_row_runs tokens;               /* of the slot's rows */
+    struct cs_row_needs need[CS_SLOT_MASKS]; /* by tables->mask, those of the LLM */
+    struct cs_split_stretch stretch;         /* begin NULL: no layer is recurrent */
+    struct cs_context_load *load;            /* (ranks) */
+    struct cs_mask_plan all;                 /* rows of the slot, for their masks' keys */
     /* labels of the whole slot, evaluation */
     int32_t n_labels;
     const int32_t *label_rows;

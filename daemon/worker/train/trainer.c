@@ -25,7 +25,7 @@ static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_plan *plan = t->config.plan;
     const bool has_eval = t->config.spec->has_eval;
-    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_replicas(plan));
+    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_llm_replicas(plan));
     struct cs_fullest fullest;
     int n_slots = 0;
     const unsigned needs =
@@ -63,7 +63,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
     t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
     t->own = calloc(1, sizeof *t->own);
-    if (t->inputs == NULL || t->slot == NULL || t->own == NULL)
+    t->beside = calloc(1, sizeof *t->beside);
+    if (t->inputs == NULL || t->slot == NULL || t->own == NULL || t->beside == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
@@ -136,6 +137,7 @@ void cs_trainer_free(struct cs_trainer *trainer)
     free(trainer->inputs);
     free(trainer->slot);
     free(trainer->own);
+    free(trainer->beside);
     cs_input_tables_free(trainer->tables);
     free(trainer);
 }
@@ -193,51 +195,123 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
     return CS_OK;
 }
 
-/* The slots of this replica, as a step of its own; its divisor stays that of the whole step. */
+static void copy_counts(const struct cs_manifest *from, int32_t s, struct cs_manifest *to,
+                        int32_t i)
+{
+    to->n_tokens[i] = from->n_tokens[s];
+    to->n_labels[i] = from->n_labels[s];
+    memcpy(to->n_items[i], from->n_items[s], sizeof to->n_items[i]);
+    memcpy(to->n_rows[i], from->n_rows[s], sizeof to->n_rows[i]);
+    memcpy(to->n_patches[i], from->n_patches[s], sizeof to->n_patches[i]);
+    memcpy(to->n_fills[i], from->n_fills[s], sizeof to->n_fills[i]);
+}
+
+/* Slots lie side by side in the lanes of the LLM: the slot of a lane at an index of the program. */
+static int32_t slot_of(const struct cs_trainer *t, int32_t index, int32_t lane)
+{
+    const struct cs_plan *plan = t->config.plan;
+    return cs_plan_slot(plan, index, cs_plan_replica(plan, t->config.rank), lane);
+}
+
+/* The slots of a lane, as a step of its own; its divisor stays that of the whole step. */
+static void take_lane(const struct cs_trainer *t, const struct cs_manifest *manifest, int32_t lane,
+                      struct cs_manifest *out)
+{
+    *out = *manifest;
+    out->n_slots = manifest->n_slots / cs_plan_llm_replicas(t->config.plan);
+    for (int32_t i = 0; i < out->n_slots; i++)
+        copy_counts(manifest, slot_of(t, i, lane), out, i);
+}
+
 static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *manifest,
                                const struct cs_slot *slots, int64_t *n_labels, struct cs_err *err)
 {
-    const int dp = cs_plan_replicas(t->config.plan);
-    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
+    const int dp = cs_plan_llm_replicas(t->config.plan);
+    const int32_t lane = t->tables->context.lane;
     if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS ||
         manifest->n_slots % dp != 0)
         return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots for %d replicas",
                        (long long)manifest->step, manifest->n_slots, dp);
-    struct cs_manifest *own = t->own;
-    *own = *manifest;
-    own->n_slots = manifest->n_slots / dp;
+    take_lane(t, manifest, lane, t->own);
     *n_labels = 0;
-    for (int32_t i = 0; i < own->n_slots; i++) {
-        const int32_t s = i * dp + replica;
-        own->n_tokens[i] = manifest->n_tokens[s];
-        own->n_labels[i] = manifest->n_labels[s];
-        memcpy(own->n_items[i], manifest->n_items[s], sizeof own->n_items[i]);
-        memcpy(own->n_rows[i], manifest->n_rows[s], sizeof own->n_rows[i]);
-        memcpy(own->n_patches[i], manifest->n_patches[s], sizeof own->n_patches[i]);
-        memcpy(own->n_fills[i], manifest->n_fills[s], sizeof own->n_fills[i]);
-        t->slot[i] = slots[s];
-        *n_labels += manifest->n_labels[s];
+    for (int32_t i = 0; i < t->own->n_slots; i++) {
+        t->slot[i] = slots[slot_of(t, i, lane)];
+        *n_labels += t->own->n_labels[i];
     }
     return CS_OK;
 }
 
-/* All slots before the first action: one that is corrupt voids the step before anything is sent or
- * updated. The interpreter places them. patches: of all replicas' slots, may be NULL. */
-static enum cs_status prepare(struct cs_trainer *t, const struct cs_manifest *whole, unsigned needs,
-                              const float *const (*patches)[CS_MAX_ENCODERS], struct cs_err *err)
+/* What a step has for all ranks. */
+struct whole_step {
+    const struct cs_manifest *manifest;
+    const struct cs_slot *slots;
+    const float *const (*patches)[CS_MAX_ENCODERS]; /* of all replicas' slots, may be NULL */
+};
+
+static void set_patches(struct cs_input *in, const struct whole_step *step, int32_t slot)
 {
-    const int dp = cs_plan_replicas(t->config.plan);
-    const int replica = cs_plan_replica(t->config.plan, t->config.rank);
+    for (int e = 0; step->patches != NULL && e < CS_MAX_ENCODERS; e++)
+        in->patches[e] = step->patches[slot][e];
+}
+
+/* Where slots lie side by side: the input of a lane at an index, those of other lanes behind the own ones. */
+static struct cs_input *input_of(const struct cs_trainer *t, int32_t index, int32_t lane)
+{
+    const struct cs_input_context *c = &t->tables->context;
+    if (lane == c->lane)
+        return &t->inputs[index];
+    const int32_t other = lane - (lane > c->lane);
+    return &t->inputs[t->own->n_slots + index * (c->lanes - 1) + other];
+}
+
+/* The slots of the other lanes, of whose items this rank may have some. */
+static enum cs_status prepare_beside(struct cs_trainer *t, const struct whole_step *step,
+                                     struct cs_err *err)
+{
+    const struct cs_input_context *c = &t->tables->context;
+    for (int32_t l = 0; l < c->lanes; l++) {
+        if (l == c->lane)
+            continue;
+        take_lane(t, step->manifest, l, t->beside);
+        for (int32_t i = 0; i < t->beside->n_slots; i++) {
+            const int32_t s = slot_of(t, i, l);
+            CS_TRY(cs_input_prepare(input_of(t, i, l), t->tables, t->beside, i, &step->slots[s],
+                                    CS_INPUT_BESIDE, err));
+            set_patches(input_of(t, i, l), step, s);
+        }
+    }
+    return CS_OK;
+}
+
+static void join_lanes(struct cs_trainer *t, int32_t i)
+{
+    const int32_t lanes = t->tables->context.lanes;
+    const struct cs_input **beside =
+        cs_scratch_take(&t->inputs[i].memory, (size_t)lanes * sizeof *beside);
+    for (int32_t l = 0; l < lanes; l++)
+        beside[l] = input_of(t, i, l);
+    cs_input_join(&t->inputs[i], beside);
+}
+
+/* All slots before the first action: one that is corrupt voids the step before anything is sent or
+ * updated. The interpreter places them. */
+static enum cs_status prepare(struct cs_trainer *t, const struct whole_step *step, unsigned needs,
+                              struct cs_err *err)
+{
+    const bool has_lanes = t->tables->context.lanes > 1;
     int64_t n_tokens = 0;
-    for (int32_t s = 0; s < whole->n_slots; s++)
-        n_tokens += whole->n_tokens[s];
-    for (int32_t s = 0; s < t->own->n_slots; s++) {
-        struct cs_input *in = &t->inputs[s];
-        CS_TRY(cs_input_prepare(in, t->tables, t->own, s, &t->slot[s], needs, err));
+    for (int32_t s = 0; s < step->manifest->n_slots; s++)
+        n_tokens += step->manifest->n_tokens[s];
+    if (has_lanes)
+        CS_TRY(prepare_beside(t, step, err));
+    for (int32_t i = 0; i < t->own->n_slots; i++) {
+        struct cs_input *in = &t->inputs[i];
+        CS_TRY(cs_input_prepare(in, t->tables, t->own, i, &t->slot[i], needs, err));
         in->step_tokens = n_tokens;
-        in->step_labels = whole->trained_tokens;
-        for (int e = 0; patches != NULL && e < CS_MAX_ENCODERS; e++)
-            in->patches[e] = patches[s * dp + replica][e];
+        in->step_labels = step->manifest->trained_tokens;
+        set_patches(in, step, slot_of(t, i, t->tables->context.lane));
+        if (has_lanes)
+            join_lanes(t, i);
         CS_TRY(cs_input_make_room(in, err));
     }
     return CS_OK;
@@ -250,7 +324,8 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
 {
     const struct cs_program *program;
     const struct cs_manifest *own = trainer->own;
-    const int dp = cs_plan_replicas(trainer->config.plan);
+    const int dp = cs_plan_llm_replicas(trainer->config.plan);
+    const struct whole_step whole = {manifest, slots, patches};
     int64_t n_labels = 0;
     CS_TRY(take_own(trainer, manifest, slots, &n_labels, err));
     *result = (struct cs_step_result){
@@ -261,7 +336,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     };
     const unsigned needs = cs_exec_needs(trainer->exec, result->is_eval);
     CS_TRY(cs_trainer_program(trainer, own->n_slots, result->is_eval, &program, err));
-    CS_TRY(prepare(trainer, manifest, needs, patches, err));
+    CS_TRY(prepare(trainer, &whole, needs, err));
     if (trainer->tables->context.ranks > 1)
         result->trained_tokens = cs_trainer_labels_here(trainer);
     CS_TRY(cs_exec_run(trainer->exec, program, own, trainer->inputs, &result->counts, err));

@@ -33,8 +33,9 @@ struct cs_trainer {
     struct cs_tensor_ranks *tensors; /* NULL: no others share its stage */
     struct cs_expert_ranks *experts; /* NULL: no others have experts of it */
     bool has_head; /* a rank that tells the loss, one in every replica and part of a context */
-    struct cs_manifest *own; /* of a step: this replica's slots */
-    struct cs_slot *slot;    /* (CS_STEP_MAX_SLOTS) those slots */
+    /* of a step: the slots of this rank's lane of its replica; of another one, while these are prepared */
+    struct cs_manifest *own, *beside;
+    struct cs_slot *slot; /* (CS_STEP_MAX_SLOTS) the own ones */
 };
 
 /* What a rank of a context had of the LLM's rows of its slots (core/plan/tokens/context_map.h). */

@@ -4,34 +4,44 @@
 #include "core/wire/wire.h"
 #include "worker/slot/split.h"
 
-/* this rank's place among those that share a stage of the branch, -1: it has none */
-static int32_t place_in(const struct cs_trainer *t, int32_t branch)
+/* the first stage of a branch: all have one shape */
+static int32_t stage_of(const struct cs_plan *plan, int32_t branch)
+{
+    int32_t s = 0;
+    while (s < plan->n_stages - 1 && plan->stages[s].branch != branch)
+        s++;
+    return s;
+}
+
+/* where this rank stands among those of a branch; false: it has no stage of it */
+static bool stands_in(const struct cs_trainer *t, int32_t branch, struct cs_rank_at *at)
 {
     const struct cs_plan *plan = t->config.plan;
-    const int32_t rank = cs_plan_rank_in_replica(plan, t->config.rank);
     for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].branch == branch && plan->stages[s].rank == rank)
-            return cs_plan_at(plan, t->config.rank).cp;
-    return -1;
+        if (plan->stages[s].branch == branch && cs_plan_rank_at(plan, s, t->config.rank, at))
+            return true;
+    return false;
 }
 
-static int32_t width_of(const struct cs_plan *plan, int32_t branch)
+/* this rank's part of those that share the items of an encoder, -1: it has none */
+static int32_t part_in(const struct cs_trainer *t, int32_t branch)
 {
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].branch == branch)
-            return cs_plan_shape(plan, s).cp;
-    return 1;
+    const struct cs_plan *plan = t->config.plan;
+    const int32_t stage = stage_of(plan, branch);
+    struct cs_rank_at at;
+    if (!stands_in(t, branch, &at))
+        return -1;
+    return at.dp % cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp + at.cp;
 }
 
-/* of the vocabulary, on a rank of the LLM that shares them */
-static struct cs_tp_share words_of(const struct cs_trainer *t)
+/* of the vocabulary, on a rank of the LLM that shares them; at NULL: it is none */
+static struct cs_tp_share words_of(const struct cs_trainer *t, const struct cs_rank_at *at)
 {
     const struct cs_plan *plan = t->config.plan;
     const int32_t ranks = cs_plan_shape(plan, plan->head_stage).tp;
-    if (ranks < 2 || place_in(t, t->config.graph->llm) < 0)
+    if (ranks < 2 || at == NULL)
         return (struct cs_tp_share){0, 0};
-    return cs_tp_share(t->tables->vocab,
-                       (struct cs_tp){.ranks = ranks, .at = cs_plan_at(plan, t->config.rank).tp});
+    return cs_tp_share(t->tables->vocab, (struct cs_tp){.ranks = ranks, .at = at->tp});
 }
 
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
@@ -42,11 +52,17 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         if (graph->branches[b].encoder < 0)
             continue;
         struct cs_slot_encoder *enc = &t->tables->enc[graph->branches[b].encoder];
-        enc->ranks = width_of(plan, b);
-        enc->place = place_in(t, b);
+        const int32_t stage = stage_of(plan, b);
+        enc->ranks = cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp;
+        enc->place = part_in(t, b);
+        enc->most_slots = cs_plan_item_slots(plan, stage);
     }
-    t->tables->words = words_of(t);
-    return cs_split_tables(t->tables, width_of(plan, graph->llm), place_in(t, graph->llm),
+    struct cs_rank_at at = {0};
+    const bool is_llm = stands_in(t, graph->llm, &at);
+    t->tables->context.lanes = cs_plan_side_by_side(plan);
+    t->tables->context.lane = at.dp % cs_plan_side_by_side(plan);
+    t->tables->words = words_of(t, is_llm ? &at : NULL);
+    return cs_split_tables(t->tables, cs_plan_shape(plan, plan->head_stage).cp, is_llm ? at.cp : -1,
                            t->config.spec->context, plan->context_rows, err);
 }
 

@@ -185,18 +185,27 @@ static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *
     return given != NULL && given->cp > 1 ? given->cp : 1;
 }
 
-/* Every rank of an encoder has its share of the items. */
+static int32_t replicas_of(const struct cs_spec *spec, const char *branch)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    const int32_t dp = given != NULL && given->dp > 0 ? given->dp : spec->dp;
+    return dp > 1 ? dp : 1;
+}
+
+/* Every rank of an encoder has its share of the items, of all slots that lie side by side. */
 static void share_items(const struct cs_spec *spec, const struct cs_graph *graph,
                         struct cs_layer_cost *cost)
 {
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const struct cs_branch *branch = &graph->branches[b];
-        const int32_t cp = context_ranks(spec, graph, b);
+        const int64_t slots = replicas_of(spec, graph->branches[graph->llm].name);
+        const int64_t parts =
+            (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, branch->name);
         for (int32_t i = branch->first_layer;
              b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
-            cost[i].fwd_ns = (cost[i].fwd_ns + cp - 1) / cp;
-            cost[i].bwd_input_ns = (cost[i].bwd_input_ns + cp - 1) / cp;
-            cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns + cp - 1) / cp;
+            cost[i].fwd_ns = (cost[i].fwd_ns * slots + parts - 1) / parts;
+            cost[i].bwd_input_ns = (cost[i].bwd_input_ns * slots + parts - 1) / parts;
+            cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns * slots + parts - 1) / parts;
         }
     }
 }

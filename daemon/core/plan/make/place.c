@@ -115,16 +115,17 @@ static struct cs_stage *add_stage(struct cs_plan *plan, const struct cs_graph *g
     return stage;
 }
 
-static struct cs_rank_shape shape_of(const struct cs_plan *plan, int32_t tp, int32_t cp, int32_t ep)
+static struct cs_rank_shape shape_of(const struct cs_placing *placing, int32_t b, int32_t ep)
 {
-    return (struct cs_rank_shape){.tp = tp, .cp = cp, .ep = ep, .dp = cs_plan_replicas(plan)};
+    return (struct cs_rank_shape){
+        .tp = placing->tp[b], .cp = placing->branch_cp[b], .ep = ep, .dp = placing->dp[b]};
 }
 
-static void place_copies(const struct cs_graph *graph, int32_t b, int32_t copies, int32_t cp,
-                         struct cs_arena *arena, struct cs_plan *plan)
+static void place_copies(const struct cs_graph *graph, const struct cs_placing *placing, int32_t b,
+                         int32_t copies, struct cs_arena *arena, struct cs_plan *plan)
 {
     for (int32_t r = 0; r < copies; r++) {
-        struct cs_stage *stage = add_stage(plan, graph, b, r, r, shape_of(plan, 1, cp, 1), arena);
+        struct cs_stage *stage = add_stage(plan, graph, b, r, r, shape_of(placing, b, 1), arena);
         stage->first_layer = graph->branches[b].first_layer;
         stage->n_layers = graph->branches[b].n_layers;
         stage->copies = copies;
@@ -140,8 +141,7 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
     const int32_t ep = b == graph->llm ? placing->ep : 1;
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage =
-            add_stage(plan, graph, b, s, base + s % ranks,
-                      shape_of(plan, placing->tp[b], placing->branch_cp[b], ep), arena);
+            add_stage(plan, graph, b, s, base + s % ranks, shape_of(placing, b, ep), arena);
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;
@@ -177,7 +177,7 @@ enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_pla
     for (int32_t b = 0; b < graph->n_branches; b++) {
         bool is_own = placing->placement->has_own_ranks;
         if (has_copies && b != llm)
-            place_copies(graph, b, p, placing->branch_cp[b], arena, plan);
+            place_copies(graph, placing, b, p, arena, plan);
         else
             place_cut(graph, placing, cuts, b, is_own ? plan->n_ranks : 0, arena, plan);
     }

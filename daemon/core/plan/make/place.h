@@ -20,6 +20,7 @@ struct cs_placing {
     int32_t tp[CS_MAX_BRANCHES]; /* ranks of a branch's stages that share its matrices */
     /* ranks of a branch's stages: those of the LLM split its rows (cp), those of an encoder share its items */
     int32_t branch_cp[CS_MAX_BRANCHES];
+    int32_t dp[CS_MAX_BRANCHES]; /* replicas of a branch */
 };
 
 /* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */

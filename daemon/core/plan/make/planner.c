@@ -219,12 +219,25 @@ static double true_cost(const struct cs_layer_cost *c)
     return (double)(c->fwd_ns + c->bwd_input_ns + c->bwd_weight_ns);
 }
 
-/* the part of the LLM's rows that a rank has */
+/* slots' worth of items that a rank of an encoder may have at once */
+static int32_t most_slots(const struct planner *p, int32_t branch)
+{
+    struct cs_stage ends[2] = {
+        {.branch = branch,
+         .shape = {.cp = p->placing.branch_cp[branch], .dp = p->placing.dp[branch]}},
+        {.branch = p->graph->llm, .shape = {.dp = p->placing.dp[p->graph->llm]}    }
+    };
+    struct cs_plan two = {.stages = ends, .n_stages = 2, .head_stage = 1, .dp = p->plan->dp};
+    cs_plan_count_repeats(&two);
+    return cs_plan_item_slots(&two, 0);
+}
+
+/* the part of a slot's rows that a rank has at most */
 static double part_of_rows(const struct planner *p, int32_t branch)
 {
     const int32_t seq = p->plan->budget.seq_tokens;
     if (branch != p->graph->llm)
-        return 1;
+        return most_slots(p, branch);
     return (double)cs_context_room(seq, p->placing.cp, p->plan->context_rows) / seq;
 }
 
@@ -311,7 +324,7 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 /* ranks with the same weights */
 static int32_t holders_of(const struct planner *p, int32_t branch)
 {
-    return cs_plan_replicas(p->plan) * p->placing.branch_cp[branch];
+    return p->placing.dp[branch] * p->placing.branch_cp[branch];
 }
 
 /* Of one rank: weights with gradients and state, activations of a slot. */
@@ -430,14 +443,49 @@ static enum cs_status check_devices(const struct planner *p, struct cs_err *err)
                        "%s); lower pp%s or use a larger cluster",
                        cs_plan_world(p->plan), (long long)devices, p->cluster->n_nodes,
                        p->cluster->devices_per_node, p->cluster->device->name,
-                       cs_plan_replicas(p->plan) > 1 ? " or dp" : "");
+                       cs_plan_world(p->plan) > cs_plan_replica_ranks(p->plan) ||
+                               cs_plan_llm_replicas(p->plan) > 1
+                           ? " or dp"
+                           : "");
+    return CS_OK;
+}
+
+/* Of every branch; encoders on the ranks of the LLM have as many as it has. */
+static enum cs_status choose_replicas(struct planner *p, struct cs_err *err)
+{
+    const struct cs_graph *graph = p->graph;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const struct cs_spec_parallel *given = parallel_of(p, b);
+        p->placing.dp[b] = given != NULL && given->dp > 0 ? given->dp : p->spec->dp;
+        p->placing.dp[b] = p->placing.dp[b] > 1 ? p->placing.dp[b] : 1;
+    }
+    p->plan->dp = p->placing.dp[graph->llm];
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        if (p->placing.dp[b] == p->plan->dp)
+            continue;
+        if (!p->placing.placement->has_own_ranks)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.dp is %d, that of %s %d: with modality %s they are on "
+                           "the same ranks; set one dp for both, or choose modality "
+                           "encoder-parallel",
+                           graph->branches[b].name, p->placing.dp[b],
+                           graph->branches[graph->llm].name, p->plan->dp,
+                           p->placing.placement->modality);
+        if (cs_device_element_bytes(p->cluster->device) != 4)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.dp is %d, that of %s %d: encoders have replicas of "
+                           "their own number on CPU ranks only yet, not on a %s; set one dp for "
+                           "both",
+                           graph->branches[b].name, p->placing.dp[b],
+                           graph->branches[graph->llm].name, p->plan->dp, p->cluster->device->name);
+    }
     return CS_OK;
 }
 
 /* replicas take turns at the slots of a step: each must have as many */
 static enum cs_status check_replicas(const struct planner *p, struct cs_err *err)
 {
-    const int32_t dp = cs_plan_replicas(p->plan);
+    const int32_t dp = cs_plan_llm_replicas(p->plan);
     if (dp > 1 && strcmp(p->spec->slot_order, "searched") == 0)
         return cs_fail(err, CS_PLAN,
                        "plan.dp is %d and slot_order \"searched\": the order of the slots is "
@@ -592,6 +640,18 @@ static enum cs_status explain_context(struct planner *p, struct cs_err *err)
     return CS_OK;
 }
 
+static void explain_replicas(struct planner *p)
+{
+    const int32_t llm = p->graph->llm;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.dp[b] != p->plan->dp)
+            say(p, cs_arena_printf(p->arena,
+                                   "%d replicas of %s share the items of the slots that %d of %s "
+                                   "run side by side.",
+                                   p->placing.dp[b], p->graph->branches[b].name, p->plan->dp,
+                                   p->graph->branches[llm].name));
+}
+
 static enum cs_status explain(struct planner *p, struct cs_err *err)
 {
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
@@ -600,6 +660,7 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
     CS_TRY(explain_context(p, err));
+    explain_replicas(p);
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         if (p->placing.tp[b] > 1)
             say(p, cs_arena_printf(p->arena,
@@ -649,7 +710,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
     p.plan->context_rows = spec->context_rows;
-    p.plan->dp = spec->dp;
+    CS_TRY(choose_replicas(&p, err));
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));

@@ -65,10 +65,10 @@ static int64_t before_first(const struct cs_program *program, int rank, int32_t 
 }
 
 /* half a ring over the replicas: every rank sends all parts but its own */
-static int64_t ring_ns(const struct cs_plan *plan, int64_t bytes,
+static int64_t ring_ns(const struct cs_plan *plan, int rank, int64_t bytes,
                        const struct cs_device_class *device)
 {
-    const double dp = cs_plan_replicas(plan), rate = (double)device->link_bytes_per_s;
+    const double dp = cs_plan_rank_shape(plan, rank).dp, rate = (double)device->link_bytes_per_s;
     const double ns = rate > 0 ? (double)bytes * (dp - 1) / dp * 1e9 / rate : 0;
     return (int64_t)(dp - 1) * device->link_latency_ns + (int64_t)ns;
 }
@@ -124,7 +124,7 @@ int64_t cs_overlap_reduce_ns(const struct cs_program *program, int rank,
             const double part = whole_ns > 0 ? (double)bucket->left_ns / (double)whole_ns : 0;
             const struct cs_overlap_item one = {
                 bucket->is_late ? 0 : -after_ns - (int64_t)(part * (double)own_ns),
-                ring_ns(plan, bucket->grad_bytes, device)};
+                ring_ns(plan, rank, bucket->grad_bytes, device)};
             *(bucket->is_late ? &late[n_late++] : &item[n++]) = one;
         }
     }
@@ -154,7 +154,7 @@ int64_t cs_overlap_gather_ns(const struct cs_program *program, int rank, int64_t
             item[n++] = (struct cs_overlap_item){
                 /* nobody knows which layer reads a tied table first: the first one waits */
                 stage->bucket[b].is_late ? begin_ns : first_ns + stage->bucket[b].into_ns,
-                ring_ns(plan, stage->bucket[b].params * element, device)};
+                ring_ns(plan, rank, stage->bucket[b].params * element, device)};
     }
     const int64_t ns = with_units(cs_overlap_delay(item, n), item, n, device);
     free(item);

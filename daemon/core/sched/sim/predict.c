@@ -55,7 +55,7 @@ static int64_t step_ns(const struct cs_program *program, int rank,
         const struct cs_stage *stage = &plan->stages[s];
         if (stage->rank != rank)
             continue;
-        update_ns += stage->update_ns / cs_plan_replicas(plan);
+        update_ns += stage->update_ns / cs_plan_shape(plan, s).dp;
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
@@ -65,11 +65,11 @@ static int64_t step_ns(const struct cs_program *program, int rank,
 static int64_t norm_ns(const struct cs_program *program, int rank,
                        const struct cs_device_class *device)
 {
-    const int32_t dp = cs_plan_replicas(program->plan);
-    int64_t ns = program->n_ranks * dp > 1 ? device->link_latency_ns : 0;
-    for (int32_t s = 0; s < program->plan->n_stages; s++)
-        if (program->plan->stages[s].rank == rank)
-            ns += program->plan->stages[s].norm_ns / dp;
+    const struct cs_plan *plan = program->plan;
+    int64_t ns = cs_plan_world(plan) > 1 ? device->link_latency_ns : 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank)
+            ns += plan->stages[s].norm_ns / cs_plan_shape(plan, s).dp;
     return ns;
 }
 
@@ -114,7 +114,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
                            const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
-    const double dp = cs_plan_replicas(plan);
+    const double dp = cs_plan_rank_shape(plan, rank).dp;
     const int element = cs_device_element_bytes(device);
     const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     double grads = 0;

@@ -32,10 +32,29 @@ static void count_tiles(struct cs_input *in, int32_t m)
     in->lists[m].cells.n_q = cs_mask_tile_room(&cut);
 }
 
+/* Items of as many slots as may be on this rank at once. */
+static struct cs_slot_budget most_items(const struct cs_input_tables *tables)
+{
+    struct cs_slot_budget most = *tables->budget;
+    int32_t all = 1;
+    for (int32_t e = 0; e < most.n_encoders; e++) {
+        const int32_t slots = tables->enc[e].most_slots;
+        if (slots < 2)
+            continue;
+        most.enc[e].items *= slots;
+        most.enc[e].rows *= slots;
+        most.enc[e].patches *= slots;
+        most.enc[e].bytes *= slots;
+        all = slots > all ? slots : all;
+    }
+    most.seq_tokens *= all; /* rows that they fill */
+    return most;
+}
+
 static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
                            struct cs_fullest *out, struct cs_manifest *manifest, struct cs_err *err)
 {
-    const struct cs_slot_budget *budget = tables->budget;
+    const struct cs_slot_budget most = most_items(tables), *budget = &most;
     struct cs_input *in = &out->input;
     struct cs_slot_layout layout;
     struct cs_slot slot;
@@ -54,6 +73,8 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
         in->n_fills[e] = slot.head->n_fills[e];
         in->n_bytes[e] = slot.head->n_bytes[e];
         cs_input_prepare_encoder(in, e);
+        if (tables->enc[e].most_slots > 1 && in->n_fills[e] > tables->budget->seq_tokens)
+            in->n_fills[e] = tables->budget->seq_tokens; /* of the LLM */
     }
     cs_input_split_fullest(in);
     out->block_bytes = cs_input_measure(in);
