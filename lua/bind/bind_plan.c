@@ -34,7 +34,7 @@ static const struct cs_arg plan_args[] = {
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
-    {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots"},
+    {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of the language model, and of encoders that have no dp of their own in parallel, on ranks of their own; each runs its share of the slots"},
     {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"},
     {"context_rows", CS_ARG_INT, false, NULL, 0, 1 << 24, 0, "0", "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
@@ -83,15 +83,6 @@ static void add_parallel(lua_State *L, json_t *plan)
     json_t *row;
     if (!json_is_object(parallel))
         cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
-    json_object_foreach(parallel, name, row)
-    {
-        if (json_object_get(row, "dp"))
-            cs_lua_error(
-                L,
-                "cs.plan: parallel.%s.dp: a job has one dp for all modules: cs.plan { dp = "
-                "%d, ... }; others are planned with cs.search",
-                name, (int)json_integer_value(json_object_get(row, "dp")));
-    }
     json_object_set(plan, "parallel", parallel);
     if (rows && json_is_object(rows)) {
         json_object_foreach(rows, name, row)

@@ -240,7 +240,7 @@ function live_:logs(...) end
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
 ---@field seq_tokens integer LLM rows of a slot
 ---@field slots? integer slots a step is expected to fill (default 4)
----@field dp? integer data parallelism: replicas of all stages on ranks of their own, each runs its share of the slots (default 1)
+---@field dp? integer data parallelism: replicas of the language model, and of encoders that have no dp of their own in parallel, on ranks of their own; each runs its share of the slots (default 1)
 ---@field context? "lpt"|"best"|"exact"|"uniform"|"zigzag"|"striped"|"random" with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first (default "lpt")
 ---@field context_rows? integer with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot (default 0)
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }

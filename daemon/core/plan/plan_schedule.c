@@ -290,7 +290,6 @@ static enum cs_status check_experts(const struct cs_plan *plan, int32_t s, struc
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
-        const struct cs_rank_shape shape = cs_plan_shape(plan, s);
         CS_TRY(check_context(plan, s, err));
         CS_TRY(check_tensors(plan, s, err));
         CS_TRY(check_experts(plan, s, err));

@@ -9,9 +9,7 @@ static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_
     const struct cs_layout *l = &plan->layout;
     for (int32_t b = 0; b < l->n_branches; b++) {
         const struct cs_branch_layout *x = &l->branch[b];
-        const int32_t zero = cs_layout_zero(l, b), dp = cs_layout_dp(l, b);
-        if (dp != l->dp && x->place == CS_PLACE_OWN)
-            return cs_fail(err, CS_UNSUPPORTED, "dp %d of %s beside %d", dp, x->name, l->dp);
+        const int32_t zero = cs_layout_zero(l, b);
         if (zero > 1)
             return cs_fail(err, CS_UNSUPPORTED, "zero %d of %s", zero, x->name);
         if (x->vpp > 1 && x->vpp != CS_PLAN_CHUNKS)
@@ -38,14 +36,15 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
     struct cs_spec out = *spec;
     out.n_parallel = l->n_branches;
     for (int32_t b = 0; b < l->n_branches; b++)
-        out.parallel[b] =
-            (struct cs_spec_parallel){.branch = l->branch[b].name,
-                                      .pp = l->branch[b].pp,
-                                      .tp = l->branch[b].tp,
-                                      .cp = l->branch[b].cp,
-                                      .ep = l->branch[b].ep,
-                                      .encoder_rows = rows_of(spec, l->branch[b].name),
-                                      .recompute = cs_recompute_name(l->branch[b].recompute)};
+        out.parallel[b] = (struct cs_spec_parallel){
+            .branch = l->branch[b].name,
+            .pp = l->branch[b].pp,
+            .tp = l->branch[b].tp,
+            .cp = l->branch[b].cp,
+            .ep = l->branch[b].ep,
+            .dp = l->branch[b].place == CS_PLACE_OWN ? cs_layout_dp(l, b) : l->dp,
+            .encoder_rows = rows_of(spec, l->branch[b].name),
+            .recompute = cs_recompute_name(l->branch[b].recompute)};
     out.modality = cs_search_modality_name(plan->modality);
     out.schedule = plan->schedule;
     out.stages = plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
@@ -71,20 +70,20 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
 }
 
 /* Whether jobs run one branch with so many ranks that split its tensors or its rows, or share its
- * experts. */
+ * experts, or so many replicas of it; 0: as many as all have. */
 static bool may_have(const struct cs_spec *spec, const struct cs_graph *graph,
-                     const struct cs_cluster *cluster, int32_t branch, int32_t tp, int32_t cp,
-                     int32_t ep)
+                     const struct cs_cluster *cluster, int32_t branch, struct cs_rank_shape shape)
 {
     struct cs_cluster large = *cluster;
     struct cs_search_plan plan = {.schedule = "1f1b", .slots = 1};
     struct cs_layout *l = &plan.layout;
-    *l = (struct cs_layout){.n_branches = graph->n_branches, .llm = graph->llm, .dp = ep};
+    *l = (struct cs_layout){.n_branches = graph->n_branches, .llm = graph->llm, .dp = shape.ep};
     for (int32_t b = 0; b < graph->n_branches; b++)
         l->branch[b] = (struct cs_branch_layout){.name = graph->branches[b].name,
-                                                 .tp = b == branch ? tp : 1,
-                                                 .cp = b == branch ? cp : 1,
-                                                 .ep = b == branch ? ep : 1,
+                                                 .tp = b == branch ? shape.tp : 1,
+                                                 .cp = b == branch ? shape.cp : 1,
+                                                 .ep = b == branch ? shape.ep : 1,
+                                                 .dp = b == branch ? shape.dp : 0,
                                                  .pp = 1,
                                                  .place = CS_PLACE_OWN};
     struct cs_device_class endless = *cluster->device; /* memory is not asked for, nor devices */
@@ -98,16 +97,22 @@ static bool may_have(const struct cs_spec *spec, const struct cs_graph *graph,
 void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,
                         const struct cs_cluster *cluster, struct cs_search_options *options)
 {
-    options->has_one_dp = true;
+    options->has_one_dp = true; /* until an encoder may have its own */
     options->max_vpp = CS_PLAN_CHUNKS;
     options->zeros = options->zeros != 0 ? options->zeros : 1u << 1;
     for (int32_t b = 0; b < graph->n_branches && b < CS_SEARCH_MAX_BRANCHES; b++) {
-        if (options->fix[b].tp == 0 && !may_have(spec, graph, cluster, b, 2, 1, 1))
+        if (options->fix[b].tp == 0 &&
+            !may_have(spec, graph, cluster, b, (struct cs_rank_shape){2, 1, 1, 0}))
             options->fix[b].tp = 1;
-        if (options->fix[b].cp == 0 && !may_have(spec, graph, cluster, b, 1, 2, 1))
+        if (options->fix[b].cp == 0 &&
+            !may_have(spec, graph, cluster, b, (struct cs_rank_shape){1, 2, 1, 0}))
             options->fix[b].cp = 1;
-        if (options->fix[b].ep == 0 && !may_have(spec, graph, cluster, b, 1, 1, 2))
+        if (options->fix[b].ep == 0 &&
+            !may_have(spec, graph, cluster, b, (struct cs_rank_shape){1, 1, 2, 0}))
             options->fix[b].ep = 1;
+        if (b != graph->llm &&
+            may_have(spec, graph, cluster, b, (struct cs_rank_shape){1, 1, 1, 2}))
+            options->has_one_dp = false;
         if (options->fix[b].place == 0 && options->modalities == 0 && b != graph->llm)
             options->fix[b].place = 1 + CS_PLACE_OWN;
     }

@@ -32,7 +32,6 @@ enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph
                                const struct cs_device_class *device, struct cs_placing *placing,
                                struct cs_err *err)
 {
-    const int32_t dp = spec->dp > 1 ? spec->dp : 1;
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const char *name = graph->branches[b].name;
         const int32_t ep = asked_for(spec, name);
@@ -40,6 +39,7 @@ enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph
             placing->ep = ep;
         if (ep == 1)
             continue;
+        const int32_t dp = placing->dp[b];
         CS_TRY(cs_ep_check(graph, b, ep, placing->tp[b], err));
         if (dp * placing->branch_cp[b] % ep != 0)
             return refuse(name, ep, dp, placing->branch_cp[b], err);
