@@ -14,7 +14,8 @@ void group_attention(struct lab *lab); /* attention and its gradient */
 void group_delta(struct lab *lab);     /* gated delta rule, parts of its documents */
 void group_recurrent(struct lab *lab); /* its gates, short convolution */
 void group_experts(struct lab *lab);   /* routing, products by expert, parts of rows */
-void group_train(struct lab *lab);     /* linear_xent, adamw, sumsq */
+void group_loss(struct lab *lab);      /* linear_xent, the loss over words in parts */
+void group_train(struct lab *lab);     /* adamw, sumsq */
 void group_states(struct lab *lab);    /* gradients and optimizer in bf16 */
 void group_fresh(struct lab *lab);     /* gradients that nothing was added to before */
 void group_errors(struct lab *lab);    /* what is refused, and how it is told */

@@ -160,7 +160,7 @@ static _Thread_local struct sum {
     void *to;
     size_t bytes;
     float value[];
-} *sums;
+} * sums;
 
 void cs_lazy_comm_record(const void *event, const void *stream)
 {
