@@ -16,7 +16,8 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
  * which hides behind compute, and few enough not to slow that down. Bulk: what fills NVLink; at
  * least as many too, for left to itself the library takes what its rings need. Rows: the same, for
  * attention waits for the first and the last of them; half as many was 1 to 6 % slower (two H200, 32k and
- * 64k rows). Sums: half of that, products run beside them. */
+ * 64k rows). Sums: the same; with half as many blocks of Llama-3.1-8B took 1.3 % longer, with a
+ * quarter 5.5 %. */
 static const struct {
     int least, most;
 } ctas[] = {
@@ -24,7 +25,7 @@ static const struct {
     {1,  16}, /* group */
     {32, 32}, /* bulk */
     {32, 32}, /* rows */
-    {16, 16}, /* sums */
+    {32, 32}, /* sums */
 };
 
 static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_SUMS + 1, "one for every kind");
