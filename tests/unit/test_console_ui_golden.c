@@ -366,14 +366,36 @@ static void every_view_is_read_line_by_line(void **state)
     }
 }
 
+/* Every view, its help and the palette, also where there is little room: nothing but ASCII, and the way out is
+ * told. */
 static void ascii_screens_hold_ascii_only(void **state)
 {
+    static const int sizes[][2] = {
+        {80,  24},
+        {100, 30},
+        {61,  15},
+    };
+    static const char *const keys[] = {NULL, "?", ": m"};
     struct cs_buf text = {0};
-    for (int v = 0; v < CS_VIEW_COUNT; v++) {
-        render(*state, cs_view_name((enum cs_view)v), 100, 30, CS_GLYPHS_ASCII,
-               v == CS_VIEW_PLAN ? "b" : NULL, &text);
+    for (size_t k = 0; k < CS_ARRAY_LEN(keys) * CS_ARRAY_LEN(sizes) * CS_VIEW_COUNT; k++) {
+        const enum cs_view view = (enum cs_view)(k % CS_VIEW_COUNT);
+        const int *size = sizes[k / CS_VIEW_COUNT % CS_ARRAY_LEN(sizes)];
+        const char *pressed = keys[k / CS_VIEW_COUNT / CS_ARRAY_LEN(sizes)];
+        const bool is_typed = view == CS_VIEW_LUA;
+        char all[40];
+        snprintf(all, sizeof all, "%s%s", is_typed && pressed ? "Esc " : "",
+                 pressed                ? pressed
+                 : view == CS_VIEW_PLAN ? "b"
+                                        : "");
+        render(*state, cs_view_name(view), size[0], size[1], CS_GLYPHS_ASCII, all, &text);
+        check_shape(&text, size[0], size[1]);
         for (size_t i = 0; i < text.len; i++)
             assert_true(text.data[i] == '\n' || (text.data[i] >= ' ' && text.data[i] <= '~'));
+        if (!strstr(cs_buf_str(&text), is_typed && !pressed         ? "Esc keys of the screen"
+                                       : pressed && *pressed == ':' ? "Esc leaves"
+                                                                    : "q detach"))
+            fail_msg("%s at %dx%d does not tell the way out:\n%s", cs_view_name(view), size[0],
+                     size[1], cs_buf_str(&text));
     }
     cs_buf_free(&text);
 }
