@@ -30,6 +30,7 @@ static void bar(char *out, double share, int width, enum cs_glyph_set glyphs)
 {
     static const char *const full[CS_GLYPH_SETS] = {"█", "#"};
     size_t used = 0;
+    out[0] = '\0';
     for (int i = 0; i < width && used + 4 < CELL; i++)
         used += (size_t)snprintf(out + used, CELL - used, "%s",
                                  i < (int)(share * width + 0.5) ? full[glyphs]
