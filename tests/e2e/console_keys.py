@@ -1,6 +1,7 @@
 """The console on a real terminal: palette, pasted text, keys of the user's own, mouse, clipboard."""
 import os
 import sys
+import time
 
 from terminal import Terminal
 
@@ -18,6 +19,12 @@ t.type("Z")
 t.wait("Z does nothing here")
 t.type("\x1b[200~qX\ry\n\x1b[201~")
 t.wait("pasted bytes are not taken as keys", "[1 Jobs]")
+
+t.type("\x1b[200~ab")  # the mark at its end comes torn apart, as a signal does it: it still ends
+for byte in "\x1b[201~":
+    t.type(byte)
+    time.sleep(0.2)
+t.wait("2 pasted bytes are not taken as keys")
 
 t.type(":me")
 t.wait(":me", "metrics", "Tab completes", "same as: cornstarch-console metrics ID")

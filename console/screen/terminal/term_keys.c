@@ -1,12 +1,16 @@
 /* What comes from the terminal: keys, pasted text, the mouse. */
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "console/screen/keys/keys.h"
 #include "console/screen/terminal/term_private.h"
+#include "core/base/clock.h"
 
 enum { MOST_PASTED = 65536 };
+
+#define PASTE_LOST_NS INT64_C(2000000000)
 
 static const struct {
     wint_t curses;
@@ -50,11 +54,37 @@ static int plain_key(int kind, wint_t code)
     return function_key(code);
 }
 
-static void take_pasted(struct cs_term *term, int kind, wint_t code)
+static void shorten(struct cs_buf *buf, size_t n)
 {
+    buf->len -= n;
+    buf->data[buf->len] = '\0';
+}
+
+/* true: it has ended. A signal between its bytes tears the mark at the end apart, which then comes as text. */
+static bool take_pasted(struct cs_term *term, int kind, wint_t code)
+{
+    static const char end[] = "\x1b[201~";
+    static const size_t n_end = sizeof end - 1;
     char bytes[4];
-    if (kind != KEY_CODE_YES && term->pasted.len < MOST_PASTED)
-        cs_buf_add(&term->pasted, bytes, cs_canvas_encode((uint32_t)code, bytes));
+    if (kind == KEY_CODE_YES)
+        return false;
+    if (term->pasted.len >= MOST_PASTED + n_end) { /* the mark is still looked for */
+        memmove(term->pasted.data + MOST_PASTED, term->pasted.data + MOST_PASTED + 1,
+                term->pasted.len - MOST_PASTED - 1);
+        shorten(&term->pasted, 1);
+    }
+    cs_buf_add(&term->pasted, bytes, cs_canvas_encode((uint32_t)code, bytes));
+    const size_t n = term->pasted.len;
+    if (n < n_end || memcmp(cs_buf_str(&term->pasted) + n - n_end, end, n_end) != 0)
+        return false;
+    shorten(&term->pasted, n_end);
+    return true;
+}
+
+/* Whoever types on long after what was pasted last has lost its end. */
+static bool is_lost(const struct cs_term *term)
+{
+    return cs_now_ns() - term->pasted_ns > PASTE_LOST_NS;
 }
 
 /* Of the wheel and of the first button, pressed or clicked. */
@@ -83,6 +113,7 @@ static int take(struct cs_term *term, int kind, wint_t code)
 {
     if (kind == KEY_CODE_YES && code == CS_TERM_PASTE_BEGIN) {
         term->is_pasting = true;
+        term->pasted_ns = cs_now_ns();
         cs_buf_reset(&term->pasted);
         return -1;
     }
@@ -90,9 +121,12 @@ static int take(struct cs_term *term, int kind, wint_t code)
         term->is_pasting = false;
         return CS_KEY_PASTE;
     }
+    if (term->is_pasting && is_lost(term))
+        term->is_pasting = false;
     if (term->is_pasting) {
-        take_pasted(term, kind, code);
-        return -1;
+        term->pasted_ns = cs_now_ns();
+        term->is_pasting = !take_pasted(term, kind, code);
+        return term->is_pasting ? -1 : CS_KEY_PASTE;
     }
     if (kind == KEY_CODE_YES && code == KEY_MOUSE)
         return take_mouse(term) ? CS_KEY_MOUSE : -1;

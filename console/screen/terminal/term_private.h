@@ -19,6 +19,7 @@ struct cs_term {
     short n_pairs;
     struct cs_look pair[CS_TERM_PAIRS]; /* looks by colour pair */
     bool is_pasting;                    /* between its begin and its end */
+    int64_t pasted_ns;                  /* when its last byte came */
     struct cs_buf pasted;
     struct cs_term_mouse mouse;
 };
