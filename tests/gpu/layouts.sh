@@ -124,6 +124,13 @@ for kind in recurrent experts; do
   compare 3 "$kind: encoder, LLM over 2 ranks, zb-h1" "$(split 1 2 striped zb-h1)" llm=data/$kind
   compare 4 "$kind: text over 4 ranks, striped" "$(texts 4 striped)" text=yes llm=data/$kind
 done
+# ... and of items of encoders, on the ranks of the LLM or their own
+shared() { echo "parallel = { vision = { pp = 1, cp = $1 }, llm = { pp = 1, cp = $2 } }, modality = \"$3\", context = \"lpt\", schedule = \"${4:-1f1b}\","; }
+compare 2 "items over 2 ranks, those of the LLM" "$(shared 2 2 encoder-colocated)"
+compare 2 "items over 2 ranks, those of the LLM, zb-h1, in bf16" "$(shared 2 2 encoder-colocated zb-h1)" 'precision="bf16"'
+compare 3 "items over 2 ranks, LLM on one" "$(shared 2 1 encoder-parallel)"
+compare 4 "items over 2 ranks, LLM over 2" "$(shared 2 2 encoder-parallel)"
+compare 4 "items over 3 ranks, LLM on one, in bf16" "$(shared 3 1 encoder-parallel)" 'precision="bf16"'
 compare 2 "text over 2 ranks, short slots on one" "$(texts 2 lpt) context_rows = 400," text=yes
 compare 2 "recurrent: text over 2 ranks, short slots on one, in bf16" "$(texts 2 lpt) context_rows = 400," text=yes llm=data/recurrent 'precision="bf16"'
 compare 4 "text over 4 ranks, short slots on few" "$(texts 4 lpt) context_rows = 200," text=yes

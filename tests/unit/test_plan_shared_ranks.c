@@ -56,8 +56,6 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     static const struct row rows[] = {
   /* clang-format off */
         {{.dp = 2, .llm_ep = 2, .has_experts = true}, {"plan.parallel.llm.ep = 2: experts are spread", "CPU ranks only yet, not on a h100-80g"}},
-        {{.vision_cp = 2}, {"plan.parallel.vision.cp = 2: items of an encoder", "not on a h100-80g; set cp = 1"}},
-        {{.llm_cp = 2, .modality = "encoder-colocated"}, {"items of an encoder", "choose modality encoder-parallel"}},
   /* clang-format on */
     };
 
@@ -70,16 +68,19 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     }
 }
 
-/* rows split over GPUs, of all kinds of layers and slots with a degree of their own, and matrices */
+/* rows split over GPUs, of all kinds of layers and slots with a degree of their own, items of encoders, and
+ * matrices */
 static void gpus_split_rows_and_matrices(void **state)
 {
     static const struct cs_test_spec rows[] = {
-        {.llm_cp = 2         },
-        {.llm_cp = 2,          .is_recurrent = true},
-        {.llm_cp = 2,                    .has_experts = true},
+        {.llm_cp = 2                     },
+        {.llm_cp = 2,                      .is_recurrent = true},
+        {.llm_cp = 2,                                .has_experts = true},
         {.llm_cp = 2,.context_rows = 64},
-        {.llm_tp = 2         },
-        {.vision_tp = 2                   },
+        {.vision_cp = 2                     },
+        {.llm_cp = 2,                                .modality = "encoder-colocated"},
+        {.llm_tp = 2          },
+        {.vision_tp = 2},
     };
 
     (void)state;

@@ -304,8 +304,8 @@ static void contexts_of_devices_agree_with_the_host(void **state)
     unsetenv("CORNSTARCH_CONTEXT_GROUPS");
 }
 
-/* ... and of what has more to exchange than keys: states and rows in order, loads of experts; and of
- * slots that few of the ranks have. */
+/* ... and of what has more to exchange than keys: states and rows in order, loads of experts, items of an
+ * encoder on ranks of its own or those of the LLM; and of slots that few of the ranks have. */
 static void contexts_of_devices_exchange_all_else(void **state)
 {
     static const struct {
@@ -321,6 +321,13 @@ static void contexts_of_devices_exchange_all_else(void **state)
         {{.llm_cp = 3, .context_rows = 64, .llm_pp = 2}, 7},
         {{.llm_cp = 4, .context_rows = 8, .is_recurrent = true, .context = "striped"}, 5},
         {{.llm_cp = 3, .context_rows = 60, .has_experts = true, .schedule = "zb-h1"}, 4},
+        {{.llm_cp = 2, .vision_cp = 2}, 4},
+        {{.llm_cp = 2, .vision_cp = 3, .schedule = "zb-h1", .recompute = "selective", .context = "zigzag"}, 5},
+        {{.llm_cp = 3, .vision_cp = 2, .n_encoders = 2, .context_rows = 90}, 7},
+        {{.llm_pp = 2, .vision_cp = 2, .rules = "train:vision.projector", .recompute = "full"}, 4},
+        {{.llm_cp = 2, .modality = "encoder-colocated"}, 2},
+        {{.llm_cp = 2, .modality = "encoder-colocated", .dp = 2, .schedule = "zb-h1", .n_encoders = 2}, 4},
+        {{.llm_cp = 3, .modality = "encoder-first", .is_recurrent = true, .context_rows = 64}, 3},
   /* clang-format on */
     };
 

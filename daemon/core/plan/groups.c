@@ -186,6 +186,14 @@ static void add_channel(struct table *t, int32_t from, int32_t to)
     add(t, CS_GROUP_CHANNEL, from, rank, 2, 2);
 }
 
+/* Different numbers of lanes, or ranks that share the items and are others than those of the LLM. */
+static bool goes_anywhere(const struct cs_plan *plan, const struct cs_edge *edge)
+{
+    const bool is_shared = edge->feed >= 0 && cs_plan_shape(plan, edge->from).cp > 1 &&
+                           plan->stages[edge->from].rank != plan->stages[edge->to].rank;
+    return is_shared || cs_plan_lanes(plan, edge->from) != cs_plan_lanes(plan, edge->to);
+}
+
 /* Rows of items go from any part of an encoder to any of the LLM, in every replica. */
 static void add_ways(struct table *t, const struct cs_edge *edge)
 {
@@ -259,7 +267,7 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
         add_edge(&t, &plan->edges[e], plan->edges[e].from);
         if (plan->first != NULL)
             add_edge(&t, &plan->edges[e], plan->edges[e].to);
-        if (cs_plan_lanes(plan, plan->edges[e].from) != cs_plan_lanes(plan, plan->edges[e].to))
+        if (goes_anywhere(plan, &plan->edges[e]))
             add_ways(&t, &plan->edges[e]);
     }
     plan->n_groups = cs_groups_sort(t.group, t.n);

@@ -231,6 +231,8 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
         (e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) == -1)
         status = cs_fail_errno(err, "making an event descriptor");
     if (status == CS_OK)
+        status = cs_device_alloc(config->device, 1, &e->byte, err);
+    if (status == CS_OK)
         status = make_stages(e, err);
     if (status == CS_OK)
         status = cs_boundary_new(config->plan, config->device, &e->boundary, err);
@@ -255,6 +257,7 @@ void cs_exec_free(struct cs_exec *exec)
     cs_exec_free_graphs(exec);
     cs_exec_free_marks(exec);
     cs_exec_close_context(exec);
+    cs_device_free(exec->config.device, exec->byte, 1);
     free(exec->stage);
     free(exec->done);
     free(exec->wakes_comm);

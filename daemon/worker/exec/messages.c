@@ -129,7 +129,7 @@ enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action
 
 /* ---- devices with streams ---- */
 
-/* Pieces with one rank on its channel; where that is another one than the action's, beside it. */
+/* Parts with one rank on its channel; where that is another one than the action's, beside it. */
 static enum cs_status move_with(struct cs_exec *exec, const struct cs_action *action, int peer,
                                 const struct cs_device_move *part, int32_t n, struct cs_err *err)
 {
@@ -146,27 +146,21 @@ static enum cs_status move_with(struct cs_exec *exec, const struct cs_action *ac
     return d->mem->stream_wait(d->handle, mark->stream, exec->joint, err);
 }
 
-/* Rank by rank: those of one rank lie in any order among the pieces. */
-static enum cs_status move_pieces(struct cs_exec *exec, const struct cs_action *action,
-                                  const struct cs_message *m, const struct cs_row_piece *piece,
-                                  int32_t n, struct cs_device_move *part, bool *is_moved,
-                                  struct cs_err *err)
+/* Rank by rank: those of one rank lie in any order among the transfers. */
+static enum cs_status move_all(struct cs_exec *exec, const struct cs_action *action,
+                               struct cs_xfer *xfer, int n, struct cs_device_move *part,
+                               struct cs_err *err)
 {
-    const size_t row =
-        (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
-    for (int32_t i = 0; i < n; i++) {
-        const int peer = cs_exec_piece_rank(exec, action, &piece[i]);
+    for (int i = 0; i < n; i++) {
         int32_t n_parts = 0;
-        for (int32_t k = i; k < n; k++) {
-            if (is_moved[k] || cs_exec_piece_rank(exec, action, &piece[k]) != peer)
+        for (int k = i; k < n; k++) {
+            if (xfer[k].is_done || xfer[k].peer != xfer[i].peer)
                 continue;
-            is_moved[k] = true;
-            part[n_parts++] =
-                (struct cs_device_move){.data = (char *)m->data + (size_t)piece[k].row * row,
-                                        .bytes = (size_t)piece[k].n * row};
+            xfer[k].is_done = 1;
+            part[n_parts++] = (struct cs_device_move){.data = xfer[k].data, .bytes = xfer[k].bytes};
         }
         if (n_parts > 0)
-            CS_TRY(move_with(exec, action, peer, part, n_parts, err));
+            CS_TRY(move_with(exec, action, xfer[i].peer, part, n_parts, err));
     }
     return CS_OK;
 }
@@ -174,18 +168,15 @@ static enum cs_status move_pieces(struct cs_exec *exec, const struct cs_action *
 static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
                            const struct cs_message *m, struct cs_err *err)
 {
-    struct cs_row_piece *piece;
-    int32_t n;
-    CS_TRY(cs_exec_pieces(exec, action, m, &piece, &n, err));
+    struct cs_xfer *xfer;
+    int n;
+    CS_TRY(cs_exec_transfers(exec, action, m, &xfer, &n, err));
     struct cs_device_move *part = calloc((size_t)n + 1, sizeof *part);
-    bool *is_moved = calloc((size_t)n + 1, sizeof *is_moved);
     const enum cs_status status =
-        part != NULL && is_moved != NULL
-            ? move_pieces(exec, action, m, piece, n, part, is_moved, err)
-            : cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n);
-    free(is_moved);
+        part != NULL ? move_all(exec, action, xfer, n, part, err)
+                     : cs_fail(err, CS_NO_MEMORY, "no memory for the %d parts of a message", n);
     free(part);
-    free(piece);
+    free(xfer);
     return status;
 }
 
@@ -193,8 +184,7 @@ enum cs_status cs_exec_enqueue_message(struct cs_exec *exec, const struct cs_act
                                        struct cs_err *err)
 {
     const struct cs_message m = cs_exec_open_message(exec, action);
-    if (m.bytes > 0)
-        CS_TRY(move(exec, action, &m, err));
+    CS_TRY(move(exec, action, &m, err));
     cs_exec_close_message(exec, action);
     return CS_OK;
 }

@@ -26,7 +26,7 @@ enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action
 /* The rank of all at the other end of a piece. */
 int cs_exec_piece_rank(const struct cs_exec *exec, const struct cs_action *action,
                        const struct cs_row_piece *piece);
-/* The same as transfers of a host. *out is to be freed. */
+/* The same as transfers, and what else goes with them. *out is to be freed. */
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err) CS_NODISCARD;

@@ -70,6 +70,7 @@ struct cs_exec {
     struct cs_exec_peers context_peers, tensor_peers, expert_peers;
     struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
     struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
+    void *byte;                       /* memory of the device for a message that has none */
     int context_room;
     int64_t context_wait_ns; /* compute thread */
 

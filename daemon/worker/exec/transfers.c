@@ -1,4 +1,5 @@
-/* Messages on hosts, as transfers that the communication thread moves (communicate.c). */
+/* Messages as transfers between ranks: hosts' communication thread moves them (communicate.c), on devices
+ * with streams they are enqueued (messages.c). */
 #include "worker/exec/messages.h"
 
 #include <stdlib.h>
@@ -22,9 +23,9 @@ static bool have_rows(const struct cs_row_map *map, int32_t from, int32_t to)
     return false;
 }
 
-/* Parts of the other end without rows of the own part; data: where a byte may lie. */
+/* Parts of the other end without rows of the own part. */
 static int add_bytes(const struct cs_exec *exec, const struct cs_action *action,
-                     const struct cs_row_map *map, struct cs_xfer *xfer, char *byte)
+                     const struct cs_row_map *map, struct cs_xfer *xfer)
 {
     const struct cs_row_end end = cs_exec_row_end(exec, action);
     const int32_t n = end.is_maker ? map->n_to : map->n_from;
@@ -36,7 +37,7 @@ static int add_bytes(const struct cs_exec *exec, const struct cs_action *action,
         const struct cs_row_piece piece = {.part = p, .sharer = cs_row_meets(&end).first};
         if (piece.sharer < end.there)
             xfer[n_added++] = (struct cs_xfer){.peer = cs_exec_piece_rank(exec, action, &piece),
-                                               .data = byte,
+                                               .data = exec->byte,
                                                .bytes = 1,
                                                .is_send = action->op == CS_OP_SEND};
     }
@@ -68,8 +69,8 @@ enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_act
                                    .bytes = (size_t)piece[i].n * row,
                                    .is_send = action->op == CS_OP_SEND};
     *n = n_pieces;
-    if (is_said) /* the byte lies behind them */
-        *n += add_bytes(exec, action, map, xfer + n_pieces, (char *)(xfer + n_pieces + n_bytes));
+    if (is_said)
+        *n += add_bytes(exec, action, map, xfer + n_pieces);
     free(piece);
     *out = xfer;
     return CS_OK;

@@ -14,20 +14,16 @@ struct move {
     struct cs_run *run;
     const struct cs_item_share *s;
     struct cs_exchange exchange;
-    float *made, *taken;
+    void *made, *taken; /* acts */
     int64_t width;
     bool is_back;
 };
 
-static int64_t bytes_of(const struct move *m, int64_t rows)
-{
-    return rows * m->width * (int64_t)sizeof(float);
-}
-
 /* The own ones that are taken here. */
 static void copy_own(const struct move *m, const struct cs_row_interval *r)
 {
-    float *made = m->made + r->from_row * m->width, *taken = m->taken + r->to_row * m->width;
+    void *made = cs_run_at(m->run, m->made, r->from_row * m->width),
+         *taken = cs_run_at(m->run, m->taken, r->to_row * m->width);
     m->run->ops->copy_heads(m->run->ctx, r->n, 1, m->width, m->is_back ? taken : made, m->width, 0,
                             m->is_back ? made : taken, m->width, 0);
 }
@@ -37,11 +33,13 @@ static void add(const struct move *m, const struct cs_row_interval *r)
     if (r->from == m->s->place && r->to == m->s->llm)
         copy_own(m, r);
     else if (r->from == m->s->place)
-        cs_exchange_add(&m->exchange, r->to, m->made + r->from_row * m->width, bytes_of(m, r->n),
-                        !m->is_back);
+        cs_exchange_add_acts(&m->exchange, r->to,
+                             cs_run_at(m->run, m->made, r->from_row * m->width), r->n * m->width,
+                             !m->is_back);
     else if (r->to == m->s->llm)
-        cs_exchange_add(&m->exchange, r->from, m->taken + r->to_row * m->width, bytes_of(m, r->n),
-                        m->is_back);
+        cs_exchange_add_acts(&m->exchange, r->from,
+                             cs_run_at(m->run, m->taken, r->to_row * m->width), r->n * m->width,
+                             m->is_back);
 }
 
 static void move(struct move *m)
@@ -55,9 +53,9 @@ static void move(struct move *m)
 }
 
 /* what is read is not written, whatever its pointer says */
-static float *floats(const void *x)
+static void *written(const void *x)
 {
-    return (float *)(uintptr_t)x;
+    return (void *)(uintptr_t)x;
 }
 
 void cs_share_rows(struct cs_run *run, int32_t encoder, int64_t width, const void *made,
@@ -65,7 +63,7 @@ void cs_share_rows(struct cs_run *run, int32_t encoder, int64_t width, const voi
 {
     struct move m = {.run = run,
                      .s = run->input->share[encoder],
-                     .made = floats(made),
+                     .made = written(made),
                      .taken = taken,
                      .width = width};
     move(&m);
@@ -77,7 +75,7 @@ void cs_share_rows_back(struct cs_run *run, int32_t encoder, int64_t width, cons
     struct move m = {.run = run,
                      .s = run->input->share[encoder],
                      .made = made,
-                     .taken = floats(taken),
+                     .taken = written(taken),
                      .width = width,
                      .is_back = true};
     move(&m);

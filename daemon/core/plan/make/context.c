@@ -1,28 +1,17 @@
 /* Refuses layouts with cp that do not run, before anything starts. */
 #include "core/plan/make/context.h"
 
-#include "core/plan/cost/bytes.h"
-
 /* Ranks of an encoder share its items; those of the LLM, where it is on them. */
-static enum cs_status check_encoder(const struct cs_graph *graph,
-                                    const struct cs_device_class *device,
-                                    const struct cs_placing *placing, int32_t b, int32_t given,
-                                    struct cs_err *err)
+static enum cs_status check_encoder(const struct cs_graph *graph, const struct cs_placing *placing,
+                                    int32_t b, int32_t given, struct cs_err *err)
 {
     const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
-    const bool is_own = placing->placement->has_own_ranks;
-    if (!is_own && given > 1 && given != placing->cp)
+    if (!placing->placement->has_own_ranks && given > 1 && given != placing->cp)
         return cs_fail(
             err, CS_PLAN,
             "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, which "
             "has cp = %d; set the same, or leave it away",
             name, given, placing->placement->modality, llm, placing->cp);
-    if (placing->branch_cp[b] > 1 && cs_device_element_bytes(device) != 4)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.cp = %d: items of an encoder are shared by CPU ranks only "
-                       "yet, not on a %s; set cp = 1%s",
-                       name, placing->branch_cp[b], device->name,
-                       is_own ? "" : ", or choose modality encoder-parallel");
     return CS_OK;
 }
 
@@ -52,8 +41,7 @@ static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_gra
 }
 
 enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                                const struct cs_device_class *device, struct cs_placing *placing,
-                                struct cs_err *err)
+                                struct cs_placing *placing, struct cs_err *err)
 {
     const int32_t cp = given_cp(spec, graph->branches[graph->llm].name);
     placing->cp = cp > 1 ? cp : 1;
@@ -62,7 +50,7 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
         const bool is_own = placing->placement->has_own_ranks && b != graph->llm;
         placing->branch_cp[b] = !is_own ? placing->cp : given > 1 ? given : 1;
         if (b != graph->llm)
-            CS_TRY(check_encoder(graph, device, placing, b, given, err));
+            CS_TRY(check_encoder(graph, placing, b, given, err));
     }
     return check_rows(spec, graph, placing, err);
 }

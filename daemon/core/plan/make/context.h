@@ -7,7 +7,6 @@
 /* Fills placing->cp and branch_cp from the layouts of the branches. CS_PLAN names the branch, layer or device with which
  * cp is not possible, and what is. */
 enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                                const struct cs_device_class *device, struct cs_placing *placing,
-                                struct cs_err *err) CS_NODISCARD;
+                                struct cs_placing *placing, struct cs_err *err) CS_NODISCARD;
 
 #endif

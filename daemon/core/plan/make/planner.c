@@ -714,7 +714,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
-    CS_TRY(cs_context_ranks(spec, graph, cluster->device, &p.placing, err));
+    CS_TRY(cs_context_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_expert_ranks(spec, graph, cluster->device, &p.placing, err));
     p.graph = cs_tensor_graph(graph, &p.placing, arena);
