@@ -102,7 +102,6 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.llm_ep = 2}, {"plan.parallel.llm.ep = 2: llm has no layers with experts", "leave ep away"}},
         {{.dp = 2, .llm_cp = 3, .llm_ep = 4, .has_experts = true, .slots = 4}, {"ep = 4 does not divide dp * cp = 2 * 3", "numbers that do: 1, 2, 3, 6"}},
         {{.dp = 6, .llm_ep = 6, .has_experts = true, .slots = 6}, {"have 5 experts each", "choose ep <= 5"}},
-        {{.dp = 2, .llm_tp = 2, .llm_ep = 2, .llm_keys = CS_TEST_QWEN3_VL_MOE}, {"ep = 2 with tp = 2", "holds all experts of a layer in one tensor"}},
         {{.context_rows = 64}, {"plan.context_rows = 64: rows of llm are not split", "leave context_rows away"}},
   /* clang-format on */
     };

@@ -56,6 +56,7 @@ static const struct cs_selftest_layout expert_layouts[] = {
     {.stages = 2, .encoder_stages = 1, .replicas = 1, .context = 2, .experts = 2, .schedule = "zb-h1", .recompute = "selective"},
     {.stages = 1, .encoder_stages = 1, .replicas = 2, .context = 2, .experts = 4},
     {.stages = 2, .encoder_stages = 1, .replicas = 2, .experts = 2, .train = "llm.layers.1"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 2, .tensors = 2, .experts = 2},
 };
 
 /* clang-format on */

@@ -226,10 +226,13 @@ static void experts_on_several_ranks_agree_with_one_rank(void **state)
         {{.has_experts = true, .dp = 2, .llm_tp = 2, .llm_ep = 2, .n_encoders = -1}, 4},
         {{.has_experts = true, .llm_cp = 2, .llm_ep = 2, .context_rows = 60, .n_encoders = -1}, 2},
         {{.has_experts = true, .dp = 2, .llm_ep = 2, .modality = "encoder-colocated"}, 2},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .vision_dp = 1}, 3},
+        {{.has_experts = true, .dp = 2, .llm_ep = 2, .vision_dp = 3, .schedule = "zb-h1", .recompute = "full"}, 5},
         {{.llm_keys = CS_TEST_MIXTRAL, .dp = 2, .llm_ep = 2, .llm_pp = 2}, 6},
         {{.llm_keys = CS_TEST_MIXTRAL, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1, .recompute = "selective"}, 4},
         {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_ep = 2, .schedule = "zb-h1"}, 4},
         {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
+        {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_tp = 2, .llm_ep = 2, .n_encoders = -1, .schedule = "zb-h1"}, 4},
   /* clang-format on */
     };
 

@@ -143,7 +143,7 @@ static const struct cs_param *find_experts(const struct cs_graph *graph, int32_t
     return NULL;
 }
 
-enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep, int32_t tp,
+enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep,
                            struct cs_err *err)
 {
     const char *name = graph->branches[branch].name;
@@ -160,12 +160,6 @@ enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t
                        "plan.parallel.%s.ep = %d: its layers have %d experts each, which are fewer "
                        "than ranks; choose ep <= %d",
                        name, ep, n, n);
-    if (tp > 1 && first->n_dims == 3)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.ep = %d with tp = %d: %s holds all experts of a layer in "
-                       "one tensor, of which ranks can share the experts, or the columns, not both "
-                       "yet; set tp = 1, or ep = 1",
-                       name, ep, tp, first->name);
     return CS_OK;
 }
 
@@ -200,8 +194,10 @@ static void cut_param(struct cs_param *param, const struct cs_tp_part *part)
 {
     if (part->dim < 0)
         return;
-    param->count = param->count / param->dim[part->dim] * cs_tp_extent(part);
+    param->count = cs_tp_count(part, param);
     param->dim[part->dim] = cs_tp_extent(part);
+    if (part->experts.end > 0)
+        param->dim[0] = part->experts.end - part->experts.begin;
 }
 
 static void count_elements(struct cs_graph *graph)

@@ -191,7 +191,7 @@ bool cs_param_is_of_expert(const struct cs_param *param)
 }
 
 /* Whole experts, or nothing: a tensor of one, or of all of them (three dimensions). false: the rank has
- * this expert. */
+ * this expert, or some of them whose columns it shares with others. */
 static bool cut_experts(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
                         struct cs_tp_part *out)
 {
@@ -201,6 +201,11 @@ static bool cut_experts(const struct cs_graph *whole, const struct cs_param *par
     const bool is_all = param->n_dims == 3;
     if (!is_all && begin <= param->part && param->part < end)
         return false;
+    if (is_all && tp.ranks > 1) {
+        out->experts.begin = begin;
+        out->experts.end = end;
+        return false;
+    }
     *out = (struct cs_tp_part){.dim = 0, .holders = 1};
     add_piece(out, is_all ? begin : 0, is_all ? end : 0);
     return true;
@@ -233,4 +238,13 @@ int64_t cs_tp_extent(const struct cs_tp_part *part)
     for (int32_t i = 0; i < part->n; i++)
         n += part->end[i] - part->begin[i];
     return n;
+}
+
+int64_t cs_tp_count(const struct cs_tp_part *part, const struct cs_param *whole)
+{
+    const int64_t all = part->experts.end;
+    if (part->dim < 0)
+        return whole->count;
+    const int64_t n = whole->count / whole->dim[part->dim] * cs_tp_extent(part);
+    return all > 0 ? n / whole->dim[0] * (all - part->experts.begin) : n;
 }

@@ -43,6 +43,11 @@ struct cs_tp_part {
     int32_t dim; /* that is cut, -1: none; with an empty range the rank has nothing of it */
     int32_t n; /* pieces: ranges of that dimension, as they follow each other in the rank's array */
     int64_t begin[CS_TP_PIECES], end[CS_TP_PIECES];
+
+    struct {
+        int64_t begin, end;
+    } experts; /* those of the first dimension, of a tensor that is cut in another one; 0, 0: all */
+
     int32_t holders; /* ranks that have the same: this one is the holder-th of that many */
     int32_t holder;  /* neighbours */
     bool is_summed;  /* each holder has a part of the gradient: theirs are added once a step */
@@ -52,16 +57,17 @@ struct cs_tp_part {
  * share, and numbers that they can. */
 enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t ranks,
                            struct cs_err *err) CS_NODISCARD;
-/* So many ranks can share the experts of a branch, of which tp share each. CS_PLAN says why not. */
-enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep, int32_t tp,
+/* So many ranks can share the experts of a branch. CS_PLAN says why not. */
+enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t ep,
                            struct cs_err *err) CS_NODISCARD;
 /* of an expert: different ranks with the same rest of a stage may have it */
 bool cs_param_is_of_expert(const struct cs_param *param);
 /* param: of the whole graph; ranks as checked */
 void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
                    struct cs_tp_part *out);
-/* elements of the part in the dimension that is cut */
+/* elements of the part in the dimension that is cut; and all of them */
 int64_t cs_tp_extent(const struct cs_tp_part *part);
+int64_t cs_tp_count(const struct cs_tp_part *part, const struct cs_param *whole);
 /* The rank's array from that of the whole parameter; the reverse, each element to its place. */
 void cs_tp_take(const struct cs_tp_part *part, const struct cs_param *whole, const float *from,
                 float *to);

@@ -24,6 +24,10 @@ static struct cs_slice shifted(const struct cs_tp_part *part, struct cs_slice sl
         slice.begin[part->dim] += shift_of(part, k);
         slice.end[part->dim] += shift_of(part, k);
     }
+    if (part->experts.end > 0) {
+        slice.begin[0] += part->experts.begin;
+        slice.end[0] += part->experts.begin;
+    }
     return slice;
 }
 
@@ -86,6 +90,8 @@ static struct cs_slice frame(const struct cs_tp_part *part, const struct cs_para
     struct cs_slice own = cs_slice_whole(whole);
     if (part->dim >= 0)
         own.end[part->dim] = cs_tp_extent(part);
+    if (part->experts.end > 0)
+        own.end[0] = part->experts.end - part->experts.begin;
     return shifted(part, own, k);
 }
 

@@ -145,7 +145,7 @@ static enum cs_status check_branch(const struct cs_layout *layout, const struct 
                        "layout of %s: %d stages of %d chunks are more than its %d layers; lower pp "
                        "or vpp",
                        at->name, at->pp, at->vpp, graph->branches[b].n_layers);
-    CS_TRY(cs_ep_check(graph, b, at->ep, at->tp, err));
+    CS_TRY(cs_ep_check(graph, b, at->ep, err));
     CS_TRY(check_place(layout, b, err));
     enum cs_status status = cs_layout_check_tp(graph, b, at->tp, err);
     return status == CS_OK ? CS_OK : cs_wrap(err, status, "layout of %s", at->name);

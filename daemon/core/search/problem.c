@@ -270,7 +270,7 @@ static void spread_experts(struct builder *b)
 {
     const int32_t llm = b->whole->llm;
     b->spread[0] = b->whole;
-    for (int i = 1; i < MAX_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, 1, NULL) == CS_OK; i++) {
+    for (int i = 1; i < MAX_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, NULL) == CS_OK; i++) {
         struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
         struct cs_tp_view view;
         tp[llm] = (struct cs_tp){.ep = 1 << i, .ep_at = (1 << i) - 1};
@@ -287,7 +287,7 @@ static void add_spread(const struct builder *b, int32_t branch, struct at at,
     struct builder own = *b;
     for (int s = 0; s < MAX_CONTEXTS && b->spread[s] != NULL; s++) {
         at.ep = 1 << s;
-        if (cs_ep_check(b->whole, branch, at.ep, at.tp, NULL) != CS_OK)
+        if (cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
             break;
         own.graph = b->spread[s];
         struct cs_search_layer *layer =

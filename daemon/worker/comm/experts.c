@@ -26,11 +26,12 @@ static struct piece piece_of(const struct cs_expert_ranks *r, const struct cs_sh
     struct cs_tp_part part;
     cs_tp_part_of(r->params->view.whole, t->whole, (struct cs_tp){own.ranks, own.at, r->n, place},
                   &part);
-    if (part.dim < 0)
-        return (struct piece){0, t->whole->count};
-    const int64_t row = t->whole->count / t->whole->dim[part.dim];
-    const int64_t at = t->whole->n_dims == 3 ? part.begin[0] * row : 0;
-    return (struct piece){at, cs_tp_extent(&part) * row};
+    const int64_t n = cs_tp_count(&part, t->whole);
+    const bool is_cut = part.experts.end > 0;
+    const int64_t first = is_cut ? part.experts.begin : part.begin[0],
+                  end = is_cut ? part.experts.end : part.end[0];
+    return t->whole->n_dims == 3 ? (struct piece){first * (n / (end - first)), n}
+                                 : (struct piece){0, n};
 }
 
 static enum cs_status give(struct cs_expert_ranks *r, const float *own, int64_t n,

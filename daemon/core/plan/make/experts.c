@@ -40,7 +40,7 @@ enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph
         if (ep == 1)
             continue;
         const int32_t dp = placing->dp[b];
-        CS_TRY(cs_ep_check(graph, b, ep, placing->tp[b], err));
+        CS_TRY(cs_ep_check(graph, b, ep, err));
         if (dp * placing->branch_cp[b] % ep != 0)
             return refuse(name, ep, dp, placing->branch_cp[b], err);
         if (cs_device_element_bytes(device) != 4)

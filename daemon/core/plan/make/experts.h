@@ -4,7 +4,7 @@
 
 #include "core/plan/make/place.h"
 
-/* Fills placing->ep from the layout. placing->cp and tp are known. CS_PLAN says which number can be, or
+/* Fills placing->ep from the layout. placing->cp is known. CS_PLAN says which number can be, or
  * what cannot be spread: a branch without experts, more ranks than experts, an ep that does not
  * divide dp * cp, a device. */
 enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
