@@ -129,7 +129,7 @@ static enum cs_status whole_values(const struct cs_session *s, const struct cs_s
 {
     struct cs_params *p = s->trainer->params;
     const float *own = p->staging;
-    if (p->n_replicas == 1 || t->grad == NULL)
+    if (p->n_replicas == 1 || (t->grad == NULL && cs_shard_is_whole(p, t)))
         CS_TRY(cs_params_values(p, t, &own, err));
     else
         CS_TRY(cs_replicas_collect(s->trainer->config.replicas, p, t, CS_STATE_MASTER, p->staging,

@@ -55,6 +55,8 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"schedule",  NULL,        o->schedule,  sizeof o->schedule },
         {"modality",  NULL,        o->modality,  sizeof o->modality },
         {"recompute", NULL,        o->recompute, sizeof o->recompute},
+        {"offload",   NULL,        o->offload,   sizeof o->offload  },
+        {"zero",      &o->zero,    NULL,         0                  },
         {"stages",    NULL,        o->stages,    sizeof o->stages   },
         {"state",     NULL,        o->state,     sizeof o->state    },
         {"size",      NULL,        o->size,      sizeof o->size     },
@@ -121,6 +123,8 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .schedule = "1f1b",
                                  .modality = "encoder-parallel",
                                  .recompute = "none",
+                                 .offload = "none",
+                                 .zero = 1,
                                  .stages = "frozen-aware",
                                  .state = "fp32",
                                  .size = "1b",
@@ -259,6 +263,14 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
                             "recompute", o->recompute, "llm",
                             json_object_get(json_object_get(plan, "parallel"), "llm"),
                             "encoder_rows", "vision", o->image_rows * o->images));
+    json_t *row;
+    const char *branch;
+    json_object_foreach(json_object_get(plan, "parallel"), branch, row)
+    {
+        const bool is_llm = strcmp(branch, "llm") == 0;
+        json_object_set_new(row, "zero", json_integer(o->zero));
+        json_object_set_new(row, "offload", json_string(is_llm ? o->offload : "none"));
+    }
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:{s:o, s:o}, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:f, s:s}}",
         "schema", "cornstarch.job/1", "name", "bench", "seed", 1, "steps", 100, "batch_samples",

@@ -37,6 +37,8 @@ struct cs_vlm_options {
     int picture;            /* pixels of a side of its pictures */
     int side, image_rows;   /* of a picture, from the two before: patches a side, LLM rows */
     int vision, llm;        /* pipeline stages; vision 0: everything on one rank */
+    int zero;               /* what replicas divide: 1, 2, 3 */
+    char offload[8];        /* where activations of the LLM wait: none, host */
     int dp, cp, tp;         /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
     int slots, seq, images; /* images 0: the LLM alone */
     int layers, vocab;      /* of the LLM, 0: as many as it has */

@@ -6,7 +6,7 @@
 #   --cpu     CPU ranks, to try the script where there is no GPU
 #   BUILD     build directory with bin and lib (default: build)
 # Passes when every layout that the GPUs allow (pipelines in several orders, encoder first, replicas, replicas of
-# pipelines, a tied embedding, rows of a slot over several ranks) trains 20 steps in fp32 with the losses and gradient
+# pipelines, gradients and weights that replicas divide, a tied embedding, rows of a slot over several ranks) trains 20 steps in fp32 with the losses and gradient
 # norms of one rank, within 1e-4, and in bf16 within 3e-2; when the two copies of a tied embedding on two ranks end with the same bits, also
 # with all state in bf16; when a job with replicas, killed after a checkpoint, ends with the weights of the one that
 # was not; and when nothing is left afterwards. Exit: 0 passed, 1 not, 77 no GPU.
@@ -159,6 +159,28 @@ compare 4 "encoder and LLM, matrices over 2 ranks each, in bf16" "$(shared 2 1 2
 compare 4 "text over 2 ranks, matrices over 2" "parallel = { llm = { pp = 1, tp = 2, cp = 2 } }," text=yes
 compare 4 "2 replicas, matrices over 2 ranks" "$(words 2) dp = 2," text=yes
 compare 5 "encoder, LLM in 2 stages, matrices over 2 ranks" "$(shared 1 2 2)"
+
+# gradients (2), weights too (3) divided among replicas, and among ranks that split rows
+divided() { echo "parallel = { vision = { pp = $2, zero = $1 }, llm = { pp = $3, zero = $1 } }, modality = \"$4\", schedule = \"${5:-1f1b}\", dp = ${6:-2},"; }
+for zero in 2 3; do
+  compare 2 "2 replicas, zero $zero" "$(divided $zero 1 1 encoder-colocated)"
+  compare 2 "2 replicas, zero $zero, tied embedding" "$(divided $zero 1 1 encoder-colocated)" llm=data/tied
+  compare 2 "2 replicas in bf16, zero $zero" "$(divided $zero 1 1 encoder-colocated)" 'precision="bf16"'
+  compare 2 "2 replicas, all state in bf16, zero $zero" "$(divided $zero 1 1 encoder-colocated)" 'precision="bf16"' 'state="bf16"'
+  compare 2 "text over 2 ranks, zero $zero" "parallel = { llm = { pp = 1, cp = 2, zero = $zero } }," text=yes
+  compare 4 "2 replicas of encoder and LLM, zero $zero" "$(divided $zero 1 1 encoder-parallel)"
+  compare 4 "2 replicas of encoder and LLM, interleaved, zero $zero" "$(divided $zero 1 2 encoder-first interleaved)" slots=8
+  compare 4 "2 replicas, matrices over 2 ranks, zero $zero" "parallel = { llm = { pp = 1, tp = 2, zero = $zero } }, dp = 2," text=yes
+  compare 4 "4 replicas, zero $zero" "$(divided $zero 1 1 encoder-colocated 1f1b 4)"
+done
+
+# activations that wait on the host: all slots of gpipe, those of a long pipeline, chunks of stages
+waits() { echo "parallel = { vision = { pp = $1, offload = \"host\" }, llm = { pp = $2, offload = \"host\", recompute = \"${5:-none}\" } }, modality = \"$3\", schedule = \"$4\","; }
+compare 1 "activations on the host, gpipe" "$(waits 1 1 encoder-colocated gpipe)" slots=8
+compare 2 "activations on the host, encoder and LLM, gpipe" "$(waits 1 1 encoder-parallel gpipe)" slots=8
+compare 2 "activations on the host, gpipe in bf16, full recompute" "$(waits 1 1 encoder-parallel gpipe full)" slots=8 'precision="bf16"'
+compare 4 "activations on the host, encoder, LLM in 3 stages" "$(waits 1 3 encoder-parallel 1f1b)" slots=8
+compare 3 "activations on the host, LLM in 2 stages, interleaved" "$(waits 1 2 encoder-parallel interleaved)" slots=8
 
 # copies RANKS NAME PLAN [KEY=VALUE...]: both copies of the tied embedding are the same after 200 steps
 copies() {

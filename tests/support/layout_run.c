@@ -93,6 +93,9 @@ static void open_job(struct layout_job *job, const struct cs_test_spec *options,
         }
         cs_plan_make_groups(job->made.plan, job->made.arena);
     }
+    for (int i = 0; i < job->made.plan->n_stages; i++)
+        job->made.plan->stages[i].offloads =
+            options->offloads && job->made.plan->stages[i].has_backward;
     assert_true(job->made.graph->n_params < LAYOUT_PARAMS - 1);
     /* samples with and without pictures; step 2 has none at all, its last slot is empty */
     for (int s = 0; s < LAYOUT_STEPS; s++) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
+
 /* messages with rows that a rank's program sends in this step */
 static int64_t count_sends(const struct cs_trainer *t, const struct cs_program *program)
 {
@@ -35,15 +37,32 @@ static bool is_elsewhere(const struct cs_trainer *t, const struct cs_shard *tens
     return tensor->param->count == 0 || (is_cut && !is_first);
 }
 
+/* Values of a tensor; NULL: replicas divide it and this is not the first, who has them now. */
+static enum cs_status values_of(const struct cs_trainer *t, const struct cs_shard *tensor,
+                                const float **out, struct cs_err *err)
+{
+    struct cs_params *p = t->params;
+    *out = NULL;
+    if (cs_shard_is_whole(p, tensor))
+        return cs_params_values(p, tensor, out, err);
+    CS_TRY(cs_replicas_collect(t->config.replicas, p, tensor, CS_STATE_MASTER, p->staging, err));
+    *out = cs_params_holders(p, tensor)->at == 0 ? p->staging : NULL;
+    return CS_OK;
+}
+
 /* replicas have the same values */
 static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
     for (int32_t i = 0; i < t->params->n; i++) {
         const struct cs_shard *tensor = &t->params->shard[i];
+        const float *values;
         char hash[33];
         if (!tensor->is_counted || is_elsewhere(t, tensor))
             continue;
-        CS_ASSERT(cs_params_hash(t->params, tensor, hash, NULL) == CS_OK);
+        CS_ASSERT(values_of(t, tensor, &values, NULL) == CS_OK);
+        if (values == NULL)
+            continue;
+        cs_xxh3_128_hex(values, (size_t)tensor->param->count * sizeof *values, hash);
         pthread_mutex_lock(&outcome_lock);
         char *known = out[tensor->param->id];
         CS_ASSERT(known[0] == '\0' || strcmp(known, hash) == 0);
@@ -58,10 +77,11 @@ static enum cs_status keep_values(const struct cs_trainer *t, struct layout_outc
     for (int32_t i = 0; o->keeps_values && i < t->params->n; i++) {
         const struct cs_shard *tensor = &t->params->shard[i];
         const float *values;
-        if (!tensor->is_counted || tensor->param->count == 0 ||
-            cs_params_holders(t->params, tensor)->at > 0)
+        if (!tensor->is_counted || tensor->param->count == 0)
             continue;
-        CS_TRY(cs_params_values(t->params, tensor, &values, err));
+        CS_TRY(values_of(t, tensor, &values, err));
+        if (values == NULL || cs_params_holders(t->params, tensor)->at > 0)
+            continue;
         const size_t n = (size_t)tensor->whole->count;
         pthread_mutex_lock(&outcome_lock);
         float **copy = &o->value[tensor->param->id];
@@ -177,6 +197,8 @@ enum cs_status layout_train(const struct layout_job *job, struct cs_trainer *t,
         o->bytes += result.counts.bytes_sent;
         o->sends += count_sends(t, program);
         o->saved[t->config.rank] = result.counts.saved_bytes;
+        o->kept[t->config.rank] = cs_exec_memory(t->exec).kept;
+        o->host[t->config.rank] = cs_exec_memory(t->exec).host;
         pthread_mutex_unlock(&outcome_lock);
     }
     struct cs_step_result result;

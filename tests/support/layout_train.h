@@ -30,6 +30,7 @@ struct layout_outcome {
     int64_t messages, bytes;         /* as sent */
     int64_t sends;                   /* as the programs say, without those of zero rows */
     size_t saved[CS_TEST_MAX_RANKS]; /* peak activations of the last step */
+    size_t kept[CS_TEST_MAX_RANKS], host[CS_TEST_MAX_RANKS]; /* memory for them, on either side */
     int64_t eval_samples, eval_exact;
     double eval_loss;
     struct cs_source_loss source[LAYOUT_SOURCES]; /* of the evaluation */

@@ -108,6 +108,9 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
     {
         if (o->vision_cp > 0 && strcmp(name, "llm") != 0)
             json_object_set_new(row, "cp", json_integer(o->vision_cp));
+        const int zero = strcmp(name, "llm") != 0 ? or_int(o->vision_zero, o->zero) : o->zero;
+        if (zero > 0)
+            json_object_set_new(row, "zero", json_integer(zero));
         if (o->recompute != NULL)
             json_object_set_new(row, "recompute", json_string(o->recompute));
     }

@@ -33,8 +33,12 @@ struct cs_test_spec {
     int llm_cp;            /* [1] ranks that split the rows of a slot */
     int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
     int llm_ep;            /* [1] ranks that share experts */
-    int vision_cp;         /* [0: not said] ranks that share the items of vision, and of depth */
-    int vision_dp, depth_dp;  /* [0: not said] replicas of these encoders */
+    int vision_dp, depth_dp; /* [0: not said] replicas of these encoders */
+    bool
+        offloads; /* jobs in layouts: activations wait on the host; the plan's, CPU ranks refuse it */
+    int zero; /* [0: not said] what is divided among those with the same weights, of every branch */
+    int vision_zero;          /* [zero] of encoders */
+    int vision_cp;            /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;      /* ["lpt"] how */
     int context_rows;         /* [0: not said] of a rank, before more ranks split a slot */
     int seq_tokens, slots;    /* [128] [4] */

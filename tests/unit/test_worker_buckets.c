@@ -58,7 +58,7 @@ static void predictions_and_worker_have_the_same_buckets(void **state)
                                         "train:vision.projector", "train:* freeze:llm.layers.1"};
     for (size_t i = 0; i < 4 * CS_ARRAY_LEN(rules); i++) {
         struct cs_test_spec options = {
-            .dp = 2, .is_tied = i % 2 != 0, .rules = rules[i / 4], .llm_pp = 2};
+            .dp = 2, .is_tied = i % 2 != 0, .rules = rules[i / 4], .llm_pp = 2, .zero = (int)i % 3};
         compare(&options, i / 2 % 2 != 0);
     }
 }
@@ -69,7 +69,7 @@ static void large_layers_fill_buckets_in_the_same_places(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         const struct cs_test_spec options = {
-            .dp = 2, .llm_layers = 5, .llm_width = 640, .is_tied = i != 0};
+            .dp = 2, .llm_layers = 5, .llm_width = 640, .is_tied = i != 0, .zero = i};
         compare(&options, false);
         compare(&options, true);
     }

@@ -355,7 +355,10 @@ static void replicas_update_every_element_once(void **state)
                 if (x->bucket < 0)
                     continue;
                 const int64_t at = x->at;
-                assert_ptr_equal(x->grad, cs_params_grad(p, at));
+                assert_ptr_equal(x->grad, (char *)p->grads + (size_t)at * p->grad_size);
+                if (x->own_n > 0)
+                    assert_ptr_equal(x->own_grad,
+                                     (char *)x->grad + (size_t)x->own_at * p->grad_size);
                 assert_ptr_equal((char *)x->w,
                                  (char *)p->weights + (size_t)at * p->device->ops->act_bytes);
                 for (int64_t e = x->own_at; e < x->own_at + x->own_n; e++)

@@ -134,7 +134,7 @@ struct rank {
 static void layer_done(void *user, int32_t layer)
 {
     struct rank *r = user;
-    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, NULL), CS_OK);
+    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, true, NULL), CS_OK);
 }
 
 static void rank_open(struct rank *r)
@@ -150,10 +150,16 @@ static void rank_open(struct rank *r)
         r->bucket[i] = (struct cs_bucket){.at = i * COUNT,
                                           .n = COUNT,
                                           .first_layer = i < BUCKETS - 1 ? i + 1 : -1,
-                                          .end_layer = i < BUCKETS - 1 ? i + 2 : -1};
+                                          .end_layer = i < BUCKETS - 1 ? i + 2 : -1,
+                                          .zero = 1,
+                                          .grad = (size_t)i * COUNT * sizeof grads[0],
+                                          .own_grad = (size_t)i * COUNT * sizeof grads[0]};
     r->params = (struct cs_params){.device = &r->device,
                                    .bucket = r->bucket,
                                    .n_buckets = BUCKETS,
+                                   .n_all_buckets = BUCKETS,
+                                   .n_turns = 2,
+                                   .state = grads,
                                    .grads = grads,
                                    .grad_size = sizeof grads[0]};
     for (int32_t s = 0; s < STAGES; s++) {

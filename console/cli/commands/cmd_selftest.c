@@ -14,7 +14,8 @@
 struct values {
     struct cs_cmd_common common;
     const char *device, *precision, *adapter, *written;
-    int64_t stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors;
+    int64_t stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors,
+        zero;
     const char *modality, *schedule, *recompute, *train;
 };
 
@@ -31,6 +32,7 @@ static const struct cs_option options[] = {
     {"encoder-context", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the encoder that share its items", AT(encoder_context)},
     {"tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the language model that share its matrices", AT(tensors)},
     {"encoder-tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "the same of the encoder", AT(encoder_tensors)},
+    {"zero", 0, CS_OPT_INT, 1, 3, "1", "N", NULL, "what those with the same weights divide, as in a job", AT(zero)},
     {"modality", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "where the encoder runs, as in a job; default: on ranks of its own", AT(modality)},
     {"schedule", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "order of forwards and backwards, as in a job; default: 1f1b", AT(schedule)},
     {"recompute", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "activations that are made again, as in a job; default: none", AT(recompute)},
@@ -98,16 +100,17 @@ static enum cs_status show(struct cs_cmd *cmd, const char *dir, json_t *outcome,
 static json_t *layout_of(const struct values *v)
 {
     if (v->stages == 0 && v->encoder_stages == 1 && v->replicas == 1 && v->context == 1 &&
-        v->encoder_context == 1 && v->tensors == 1 && v->encoder_tensors == 1 &&
+        v->encoder_context == 1 && v->tensors == 1 && v->encoder_tensors == 1 && v->zero == 1 &&
         v->modality == NULL && v->schedule == NULL && v->recompute == NULL && v->train == NULL)
         return NULL;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
                      (json_int_t)(v->stages > 0 ? v->stages : 1), "encoder_stages",
                      (json_int_t)v->encoder_stages, "replicas", (json_int_t)v->replicas, "context",
                      (json_int_t)v->context, "encoder_context", (json_int_t)v->encoder_context,
                      "tensors", (json_int_t)v->tensors, "encoder_tensors",
-                     (json_int_t)v->encoder_tensors, "modality", v->modality, "schedule",
-                     v->schedule, "recompute", v->recompute, "train", v->train);
+                     (json_int_t)v->encoder_tensors, "zero", (json_int_t)v->zero, "modality",
+                     v->modality, "schedule", v->schedule, "recompute", v->recompute, "train",
+                     v->train);
 }
 
 static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)
@@ -176,27 +179,35 @@ static const struct parallel_layout {
     const char *name, *schedule;
     int stages, replicas, context;
     int experts; /* 0: of any model; else one that has as many */
+    int zero;
 } parallel_layouts[] = {
-    {"pp 2",             NULL,    2, 1, 1, 0},
-    {"pp 2 zb-h1",       "zb-h1", 2, 1, 1, 0},
-    {"dp 2",             NULL,    1, 2, 1, 0},
-    {"cp 2",             NULL,    1, 1, 2, 0},
-    {"cp 3",             NULL,    1, 1, 3, 0},
-    {"cp 4",             NULL,    1, 1, 4, 0},
-    {"pp 2, cp 2",       NULL,    2, 1, 2, 0},
-    {"dp 2, cp 2",       NULL,    1, 2, 2, 0},
-    {"dp 2, ep 2",       NULL,    1, 2, 1, 2},
-    {"pp 2, dp 2, ep 2", "zb-h1", 2, 2, 1, 2},
-    {"cp 2, ep 2",       NULL,    1, 1, 2, 2},
-    {"dp 2, cp 2, ep 4", NULL,    1, 2, 2, 4},
+    {"pp 2",                     NULL,    2, 1, 1, 0, 1},
+    {"pp 2 zb-h1",               "zb-h1", 2, 1, 1, 0, 1},
+    {"dp 2",                     NULL,    1, 2, 1, 0, 1},
+    {"cp 2",                     NULL,    1, 1, 2, 0, 1},
+    {"cp 3",                     NULL,    1, 1, 3, 0, 1},
+    {"cp 4",                     NULL,    1, 1, 4, 0, 1},
+    {"pp 2, cp 2",               NULL,    2, 1, 2, 0, 1},
+    {"dp 2, cp 2",               NULL,    1, 2, 2, 0, 1},
+    {"dp 2, ep 2",               NULL,    1, 2, 1, 2, 1},
+    {"pp 2, dp 2, ep 2",         "zb-h1", 2, 2, 1, 2, 1},
+    {"cp 2, ep 2",               NULL,    1, 1, 2, 2, 1},
+    {"dp 2, cp 2, ep 4",         NULL,    1, 2, 2, 4, 1},
+    {"dp 2, zero 2",             NULL,    1, 2, 1, 0, 2},
+    {"dp 2, zero 3",             NULL,    1, 2, 1, 0, 3},
+    {"pp 2, dp 2, zero 3",       NULL,    2, 2, 1, 0, 3},
+    {"dp 2, cp 2, zero 2",       NULL,    1, 2, 2, 0, 2},
+    {"dp 2, ep 2, zero 3",       NULL,    1, 2, 1, 2, 3},
+    {"dp 2, cp 2, ep 2, zero 3", NULL,    1, 2, 2, 2, 3},
 };
 
 static enum cs_status try_layout(const struct parallel_values *v, const char *dir,
                                  const struct parallel_layout *l, json_t **out, struct cs_err *err)
 {
-    json_t *layout = json_pack("{s:i, s:i, s:i, s:i, s:i, s:s*}", "stages", l->stages,
-                               "encoder_stages", 1, "replicas", l->replicas, "context", l->context,
-                               "experts", l->experts > 1 ? l->experts : 1, "schedule", l->schedule);
+    json_t *layout =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "stages", l->stages, "encoder_stages", 1,
+                  "replicas", l->replicas, "context", l->context, "experts",
+                  l->experts > 1 ? l->experts : 1, "zero", l->zero, "schedule", l->schedule);
     json_t *request = json_pack("{s:s, s:s, s:s*, s:o}", "dir", dir, "device", v->device,
                                 "precision", v->precision, "layout", layout);
     if (request == NULL)

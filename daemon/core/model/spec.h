@@ -25,7 +25,7 @@
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
  *   model.adapters[]: LoRA on matrices of a module, which are frozen: module, targets, rank, alpha, rslora, dir
- *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, recompute}}, schedule, seq_tokens, slots, dp,
+ *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
@@ -101,10 +101,11 @@ struct cs_spec_group {
 
 struct cs_spec_parallel {
     const char *branch;
-    int32_t pp, tp, cp, ep;
+    int32_t pp, tp, cp, ep, zero;
     int32_t dp;            /* replicas of this branch, 0: the plan's */
     int64_t encoder_rows;  /* rows budget of a slot, 0: derived */
     const char *recompute; /* "none" | "selective" | "full" */
+    const char *offload;   /* "none" | "host" */
 };
 
 struct cs_spec_data {

@@ -136,7 +136,9 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
     LAYOUT(INT32, "plan.parallel.*", "ep", 1, 64, "1", PAR(ep), "expert parallelism: of dp x cp ranks with the same rest of a stage so many neighbours have each a part of the experts of every layer; rows go to the experts that they choose and back; a divisor of dp x cp"),
     LAYOUT(INT32, "plan.parallel.*", "dp", 0, 1024, "0", PAR(dp), "replicas of an encoder, any number beside those of the language model: they share the items of slots that its replicas run at the same time; 0: as many as plan.dp"),
+    LAYOUT(INT32, "plan.parallel.*", "zero", 1, 3, "1", PAR(zero), "what ranks with the same weights divide among them instead of each having all of it: 1 the optimizer's state, 2 gradients too, 3 weights too, which come before a layer needs them and go behind it (also those of frozen layers)"),
     LAYOUT(WORD, "plan.parallel.*", "recompute", "none|selective|full", "none", PAR(recompute), "activations that the backward makes again instead of keeping them: what norms and activation functions give, or all but the input of a layer"),
+    LAYOUT(WORD, "plan.parallel.*", "offload", "none|host", "none", PAR(offload), "where activations are between a forward and its backward that is not the next work of their stage: with host in page-locked memory of the host, moved beside computing (GPUs)"),
 
     WORD("data", "format", "llava", "llava", D(format), "of the file"),
     PATH("data", "json", NULL, D(json), "the samples: JSON, Parquet, CSV or tar; a file, a folder or a pattern"),

@@ -39,6 +39,10 @@ struct cs_stage {
     bool has_backward;                           /* a layer needs an input or weight gradient */
     bool needs_input_grad;                       /* sends a gradient to its producers */
     int32_t recompute;                           /* enum cs_recompute */
+    /* what the ranks that have its weights divide among them (cs_plan_holders): 2: gradients, 3: and
+     * weights; below: the optimizer's state alone */
+    int32_t zero;
+    bool offloads; /* activations of most slots wait in the host's memory (core/plan/offload.h) */
     /* parameters; gradients and what the optimizer keeps; activations of a slot */
     int64_t weight_bytes, state_bytes, saved_bytes; /* of one of its ranks */
     /* measured (a profile), 0: not. Of a slot: preparing its input on this rank; of a step, for

@@ -173,6 +173,10 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
             json_object_set_new(
                 one, "recompute",
                 json_string(cs_recompute_name((enum cs_recompute)plan->stages[s].recompute)));
+        if (plan->stages[s].zero > 1)
+            json_object_set_new(one, "zero", json_integer(plan->stages[s].zero));
+        if (plan->stages[s].offloads)
+            json_object_set_new(one, "offload", json_string("host"));
         if (is_measured(&plan->stages[s]))
             write_fields(one, &plan->stages[s], measured_fields, CS_ARRAY_LEN(measured_fields));
         if (plan->share && plan->share[s].n > 0)
@@ -268,6 +272,27 @@ static enum cs_status read_shared(const json_t *stage, const char *where, const 
     return CS_OK;
 }
 
+/* What is divided beside the optimizer's state, and whether activations wait elsewhere; a stage where
+ * nothing of that is so has no such keys. */
+static enum cs_status read_zero(const json_t *json, const char *where, struct cs_stage *stage,
+                                struct cs_err *err)
+{
+    const json_t *value = json_object_get(json, "zero");
+    const json_int_t n = json_integer_value(value);
+    const json_t *offload = json_object_get(json, "offload");
+    stage->zero = 1;
+    stage->offloads = offload != NULL;
+    if (offload != NULL &&
+        (!json_is_string(offload) || strcmp(json_string_value(offload), "host") != 0))
+        return cs_fail(err, CS_CORRUPT, "plan: %s.offload must be \"host\"", where);
+    if (value == NULL)
+        return CS_OK;
+    if (!json_is_integer(value) || n < 2 || n > 3)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.zero must be 2 or 3", where);
+    stage->zero = (int32_t)n;
+    return CS_OK;
+}
+
 static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *err)
 {
     const json_t *json = json_array_get(json_object_get(r->json, "stages"), (size_t)id);
@@ -301,6 +326,7 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
         CS_TRY(read_shared(json, where, "dp", 1, MAX_REPLICAS, &stage->shape.dp, err));
     else if (json_object_get(json, "dp") != NULL)
         return cs_fail(err, CS_CORRUPT, "plan: %s.dp is that of the plan", where);
+    CS_TRY(read_zero(json, where, stage, err));
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);

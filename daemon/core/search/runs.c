@@ -9,9 +9,6 @@ static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_
     const struct cs_layout *l = &plan->layout;
     for (int32_t b = 0; b < l->n_branches; b++) {
         const struct cs_branch_layout *x = &l->branch[b];
-        const int32_t zero = cs_layout_zero(l, b);
-        if (zero > 1)
-            return cs_fail(err, CS_UNSUPPORTED, "zero %d of %s", zero, x->name);
         if (x->vpp > 1 && x->vpp != CS_PLAN_CHUNKS)
             return cs_fail(err, CS_UNSUPPORTED, "%d chunks of a stage of %s", x->vpp, x->name);
     }
@@ -29,6 +26,12 @@ static int64_t rows_of(const struct cs_spec *spec, const char *branch)
     return given != NULL ? given->encoder_rows : 0;
 }
 
+/* Where nobody has the same weights nothing is divided. */
+static int32_t zero_of(const struct cs_layout *l, int32_t branch)
+{
+    return cs_layout_dp(l, branch) * l->branch[branch].cp > 1 ? cs_layout_zero(l, branch) : 1;
+}
+
 /* The settings of the spec that are not of the layout, with those of the plan. */
 static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
 {
@@ -42,6 +45,7 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
             .tp = l->branch[b].tp,
             .cp = l->branch[b].cp,
             .ep = l->branch[b].ep,
+            .zero = zero_of(l, b),
             .dp = l->branch[b].place == CS_PLACE_OWN ? cs_layout_dp(l, b) : l->dp,
             .encoder_rows = rows_of(spec, l->branch[b].name),
             .recompute = cs_recompute_name(l->branch[b].recompute)};
@@ -99,7 +103,6 @@ void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph
 {
     options->has_one_dp = true; /* until an encoder may have its own */
     options->max_vpp = CS_PLAN_CHUNKS;
-    options->zeros = options->zeros != 0 ? options->zeros : 1u << 1;
     for (int32_t b = 0; b < graph->n_branches && b < CS_SEARCH_MAX_BRANCHES; b++) {
         if (options->fix[b].tp == 0 &&
             !may_have(spec, graph, cluster, b, (struct cs_rank_shape){2, 1, 1, 0}))

@@ -1,5 +1,5 @@
 /* Sums gradients over the replicas of the model and gathers updated weights: over sockets on hosts,
- * over NCCL, beside computing, on devices. */
+ * over NCCL, beside computing, on devices. What they divide is in divided.c. */
 #include "worker/comm/replicas.h"
 
 #include <stdlib.h>
@@ -7,139 +7,51 @@
 
 #include "core/plan/groups.h"
 #include "worker/comm/group.h"
-
-/* Ranks that sum what they all have: members of a group of the plan. */
-struct ranks {
-    int n, mine;   /* this one's place */
-    int32_t *rank; /* (n) */
-};
-
-struct cs_replicas {
-    struct cs_device *device;
-    struct cs_comm *comm; /* sockets of all ranks */
-    struct cs_params *params;
-    struct ranks of[CS_HELDS]; /* who has the same of what */
-    int deadline_ms;
-    struct cs_xfer *xfer; /* (2 n of the most) */
-    float *theirs;        /* host: (n) parts of a bucket, one after the other */
-    /* devices */
-    void *nccl, *stream, *event;
-    int32_t n_buckets; /* of params, which may be gone before this is */
-    void **arrived;    /* (n_buckets) events: weights are here */
-    bool *is_started;  /* (n_buckets) sum is on its way */
-    bool *is_awaited;  /* (n_buckets) weights may still be on their way */
-    bool *is_late;     /* (n_buckets) ranks of the stage have parts of its gradients, too */
-    int32_t n_awaited;
-};
-
-static const struct cs_device_ops *mem_of(const struct cs_replicas *r)
-{
-    return r->device->mem;
-}
+#include "worker/comm/replicas_state.h"
 
 /* ---- the host: messages over sockets ---- */
-
-/* k of all others in turn, so that not everybody begins with replica 0 */
-static int other(const struct ranks *of, int k)
-{
-    return (of->mine + k) % of->n;
-}
-
-static const struct ranks *holders_of(const struct cs_replicas *r, const struct cs_bucket *b)
-{
-    return &r->of[b->held];
-}
 
 static enum cs_status exchange(struct cs_replicas *r, int n, struct cs_err *err)
 {
     return r->comm->table->exchange(r->comm, r->xfer, n, r->deadline_ms, err);
 }
 
-/* sum in the order of replicas, into this replica's part */
-static void add_parts(const struct ranks *of, const float *theirs, float *own, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float sum = 0.0f;
-        for (int k = 0; k < of->n; k++)
-            sum += k == of->mine ? own[i] : theirs[k * n + i];
-        own[i] = sum;
-    }
-}
-
 static enum cs_status reduce_on_host(struct cs_replicas *r, const struct cs_bucket *b,
                                      struct cs_err *err)
 {
-    const struct ranks *of = holders_of(r, b);
-    const int64_t n = b->n / of->n;
-    const size_t bytes = (size_t)n * sizeof(float);
-    float *grads = cs_params_grad(r->params, b->at);
-    int n_xfers = 0;
-    for (int k = 1; k < of->n; k++) {
-        const int to = other(of, k);
-        r->xfer[n_xfers++] = (struct cs_xfer){
-            .peer = of->rank[to], .data = grads + n * to, .bytes = bytes, .is_send = 1};
-        r->xfer[n_xfers++] =
-            (struct cs_xfer){.peer = of->rank[to], .data = r->theirs + n * to, .bytes = bytes};
-    }
-    CS_TRY(exchange(r, n_xfers, err));
+    const struct cs_replica_ranks *of = cs_replicas_of(r, b);
+    float *grads = cs_params_at(r->params->state, b->grad);
+    CS_TRY(exchange(r, cs_replicas_list_parts(r, b, grads), err));
     if (of->n > 1)
-        add_parts(of, r->theirs, grads + n * of->mine, n);
+        cs_replicas_add_parts(r, b, grads + cs_replicas_part(r, b) * of->mine,
+                              cs_params_at(r->params->state, b->own_grad));
     return CS_OK;
-}
-
-static char *weights_of(const struct cs_replicas *r, const struct cs_bucket *b, int holder)
-{
-    const size_t act = r->device->ops->act_bytes;
-    const int64_t part = b->n / holders_of(r, b)->n;
-    return (char *)r->params->weights + (size_t)(b->at + part * holder) * act;
 }
 
 static enum cs_status gather_on_host(struct cs_replicas *r, const struct cs_bucket *b,
                                      struct cs_err *err)
 {
-    const struct ranks *of = holders_of(r, b);
-    const size_t bytes = (size_t)(b->n / of->n) * r->device->ops->act_bytes;
-    int n_xfers = 0;
-    for (int k = 1; k < of->n; k++) {
-        const int to = other(of, k);
-        r->xfer[n_xfers++] = (struct cs_xfer){
-            .peer = of->rank[to], .data = weights_of(r, b, of->mine), .bytes = bytes, .is_send = 1};
-        r->xfer[n_xfers++] =
-            (struct cs_xfer){.peer = of->rank[to], .data = weights_of(r, b, to), .bytes = bytes};
-    }
-    return exchange(r, n_xfers, err);
+    return exchange(r, cs_replicas_list_weights(r, b), err);
 }
 
 /* ---- devices: NCCL on a stream of its own ---- */
 
-/* the replicas' stream goes on after what is on the device's, or the other way round */
-static enum cs_status after(struct cs_replicas *r, void *stream, void *before, struct cs_err *err)
-{
-    CS_TRY(mem_of(r)->event_record(r->device->handle, r->event, before, err));
-    return mem_of(r)->stream_wait(r->device->handle, stream, r->event, err);
-}
-
 static enum cs_status reduce_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
-    const struct ranks *of = holders_of(r, b);
-    const int64_t n = b->n / of->n;
     if (r->is_started[bucket])
         return CS_OK;
     r->is_started[bucket] = true;
-    return mem_of(r)->comm->reduce_scatter(r->nccl, cs_params_grad(r->params, b->at),
-                                           cs_params_grad(r->params, b->at + n * of->mine),
-                                           (size_t)n, r->device->grad, r->stream, err);
+    return cs_replicas_mem(r)->comm->reduce_scatter(
+        r->nccl, cs_params_at(r->params->state, b->grad),
+        cs_params_at(r->params->state, b->own_grad), (size_t)cs_replicas_part(r, b),
+        r->device->grad, r->stream, err);
 }
 
 static enum cs_status gather_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
-    const struct cs_bucket *b = &r->params->bucket[bucket];
-    const struct ranks *of = holders_of(r, b);
-    const size_t bytes = (size_t)(b->n / of->n) * r->device->ops->act_bytes;
-    CS_TRY(mem_of(r)->comm->all_gather(r->nccl, weights_of(r, b, of->mine), weights_of(r, b, 0),
-                                       bytes, r->stream, err));
-    CS_TRY(mem_of(r)->event_record(r->device->handle, r->arrived[bucket], r->stream, err));
+    CS_TRY(cs_replicas_all_gather(r, &r->params->bucket[bucket], err));
+    CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->arrived[bucket], r->stream, err));
     r->n_awaited += !r->is_awaited[bucket];
     r->is_awaited[bucket] = true;
     return CS_OK;
@@ -156,7 +68,8 @@ enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer, str
     for (int32_t i = 0; r != NULL && r->n_awaited > 0 && i < r->params->n_buckets; i++) {
         if (!r->is_awaited[i] || !holds(&r->params->bucket[i], layer))
             continue;
-        CS_TRY(mem_of(r)->stream_wait(r->device->handle, r->device->stream, r->arrived[i], err));
+        CS_TRY(cs_replicas_mem(r)->stream_wait(r->device->handle, r->device->stream, r->arrived[i],
+                                               err));
         r->is_awaited[i] = false;
         r->n_awaited--;
     }
@@ -164,19 +77,20 @@ enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer, str
 }
 
 /* The sum of a bucket can start when a layer's gradients are there: those that ranks which share its
- * matrices add up are not before the end of the step. */
+ * matrices add up are not before the end of the step, and what is divided has its own time. */
 static bool is_due(const struct cs_replicas *r, int32_t bucket, int32_t layer)
 {
-    return r->params->bucket[bucket].first_layer == layer && !r->is_started[bucket] &&
-           !r->is_late[bucket];
+    const struct cs_bucket *b = &r->params->bucket[bucket];
+    return b->first_layer == layer && b->zero < 2 && !r->is_started[bucket] && !r->is_late[bucket];
 }
 
-enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer,
+enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, bool is_last,
                                       struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
     bool is_ordered = false;
-    if (r == NULL || mem_of(r) == NULL)
+    CS_TRY(cs_replicas_sum_layer(r, layer, err));
+    if (r == NULL || cs_replicas_mem(r) == NULL || !is_last)
         return CS_OK;
     for (int32_t i = 0; i < r->params->n_buckets; i++)
         if (is_due(r, i, layer))
@@ -185,7 +99,7 @@ enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t laye
         if (!is_due(r, i, layer))
             continue;
         if (!is_ordered)
-            CS_TRY(after(r, r->stream, r->device->stream, err));
+            CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
         is_ordered = true;
         CS_TRY(reduce_on_device(r, i, err));
     }
@@ -196,6 +110,7 @@ enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t laye
 
 void cs_replicas_begin(struct cs_replicas *replicas)
 {
+    cs_replicas_forget(replicas);
     if (replicas != NULL && replicas->is_started != NULL)
         memset(replicas->is_started, 0,
                (size_t)replicas->params->n_buckets * sizeof *replicas->is_started);
@@ -204,33 +119,35 @@ void cs_replicas_begin(struct cs_replicas *replicas)
 enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
-    const bool is_host = mem_of(r) == NULL;
+    const bool is_host = cs_replicas_mem(r) == NULL;
     cs_params_settle_grads(r->params, -1);
     if (!is_host)
-        CS_TRY(after(r, r->stream, r->device->stream, err));
+        CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
     for (int is_late = 0; is_late < 2; is_late++) /* as backwards do: one order on all replicas */
         for (int32_t i = r->params->n_buckets - 1; i >= 0; i--) {
             struct cs_bucket *b = &r->params->bucket[i];
-            if ((b->first_layer < 0) == (is_late != 0))
+            if ((b->first_layer < 0) == (is_late != 0) && b->zero < 2)
                 CS_TRY(is_host ? reduce_on_host(r, b, err) : reduce_on_device(r, i, err));
         }
-    return is_host ? CS_OK : after(r, r->device->stream, r->stream, err);
+    return is_host ? CS_OK : cs_replicas_after(r, r->device->stream, r->stream, err);
 }
 
 enum cs_status cs_replicas_gather(struct cs_replicas *replicas, struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
-    const bool is_host = mem_of(r) == NULL;
+    const bool is_host = cs_replicas_mem(r) == NULL;
     if (!is_host)
-        CS_TRY(after(r, r->stream, r->device->stream, err));
+        CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
     for (int32_t i = 0; i < r->params->n_buckets; i++)
-        CS_TRY(is_host ? gather_on_host(r, &r->params->bucket[i], err)
-                       : gather_on_device(r, i, err));
+        if (r->params->bucket[i].zero < 3)
+            CS_TRY(is_host ? gather_on_host(r, &r->params->bucket[i], err)
+                           : gather_on_device(r, i, err));
+    cs_replicas_forget(r); /* what was whole of others is of weights before this update */
     return CS_OK;
 }
 
 /* The first of its holders receives what the others have of the entry. */
-static enum cs_status receive_parts(struct cs_replicas *r, const struct ranks *of,
+static enum cs_status receive_parts(struct cs_replicas *r, const struct cs_replica_ranks *of,
                                     const struct cs_shard *t, float *host, struct cs_err *err)
 {
     int n_xfers = 0;
@@ -253,7 +170,7 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
     CS_TRY(cs_params_state(params, tensor, which, to, err));
     if (r == NULL || tensor->bucket < 0)
         return CS_OK;
-    const struct ranks *of = holders_of(r, &params->bucket[tensor->bucket]);
+    const struct cs_replica_ranks *of = cs_replicas_of(r, &params->bucket[tensor->bucket]);
     if (is_first)
         return receive_parts(r, of, tensor, host, err);
     r->xfer[0] = (struct cs_xfer){.peer = of->rank[0],
@@ -267,23 +184,23 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
 
 static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)
 {
-    CS_TRY(mem_of(r)->stream_create(r->device->handle, &r->stream, err));
-    CS_TRY(mem_of(r)->event_create(r->device->handle, &r->event, err));
-    const struct ranks *all = &r->of[CS_HELD_BY_ALL];
+    CS_TRY(cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err));
+    CS_TRY(cs_replicas_mem(r)->event_create(r->device->handle, &r->event, err));
+    const struct cs_replica_ranks *all = &r->of[CS_HELD_BY_ALL];
     return cs_comm_group_open(r->device, all->rank, all->n, all->mine, CS_DEVICE_COMM_GROUP,
                               r->comm, r->deadline_ms, &r->nccl, err);
 }
 
 /* the members of the rank's group of a kind; it alone where there is none */
 static enum cs_status list_ranks(const struct cs_plan *plan, enum cs_group_kind kind, int rank,
-                                 struct ranks *out, struct cs_err *err)
+                                 struct cs_replica_ranks *out, struct cs_err *err)
 {
     const int32_t own = rank, at = cs_plan_group(plan, kind, -1, rank);
     const struct cs_group alone = {.n = 1, .rank = &own};
     const struct cs_group *group = at >= 0 ? &plan->group[at] : &alone;
-    *out = (struct ranks){.n = group->n,
-                          .mine = cs_group_position(group, rank),
-                          .rank = malloc((size_t)group->n * sizeof *out->rank)};
+    *out = (struct cs_replica_ranks){.n = group->n,
+                                     .mine = cs_group_position(group, rank),
+                                     .rank = malloc((size_t)group->n * sizeof *out->rank)};
     if (out->rank == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", group->n);
     memcpy(out->rank, group->rank, (size_t)group->n * sizeof *out->rank);
@@ -341,7 +258,7 @@ static enum cs_status bind_device(struct cs_replicas *r, struct cs_err *err)
     if (r->arrived == NULL || r->is_started == NULL || r->is_awaited == NULL || r->is_late == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %zu buckets of gradients", n);
     for (int32_t i = 0; i < r->params->n_buckets; i++)
-        CS_TRY(mem_of(r)->event_create(r->device->handle, &r->arrived[i], err));
+        CS_TRY(cs_replicas_mem(r)->event_create(r->device->handle, &r->arrived[i], err));
     for (int32_t i = 0; i < r->params->n; i++)
         if (r->params->shard[i].bucket >= 0 && cs_shard_is_summed(&r->params->shard[i]))
             r->is_late[r->params->shard[i].bucket] = true;
@@ -355,7 +272,8 @@ enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *
     int64_t most = 1;
     r->params = params;
     r->n_buckets = params->n_buckets;
-    if (mem_of(r) != NULL)
+    CS_TRY(cs_replicas_bind_divided(r, err));
+    if (cs_replicas_mem(r) != NULL)
         return bind_device(r, err);
     for (int32_t i = 0; i < params->n_buckets; i++)
         most = params->bucket[i].n > most ? params->bucket[i].n : most;
@@ -374,14 +292,15 @@ void cs_replicas_free(struct cs_replicas *replicas)
     if (cs_replicas_check(r, NULL) != CS_OK) /* a replica is gone: nobody is waited for */
         cs_replicas_abort(r);
     if (r->nccl != NULL)
-        mem_of(r)->comm->close(r->nccl);
+        cs_replicas_mem(r)->comm->close(r->nccl);
     for (int32_t i = 0; r->arrived != NULL && i < r->n_buckets; i++)
         if (r->arrived[i] != NULL)
-            mem_of(r)->event_destroy(r->device->handle, r->arrived[i]);
+            cs_replicas_mem(r)->event_destroy(r->device->handle, r->arrived[i]);
+    cs_replicas_free_divided(r);
     if (r->event != NULL)
-        mem_of(r)->event_destroy(r->device->handle, r->event);
+        cs_replicas_mem(r)->event_destroy(r->device->handle, r->event);
     if (r->stream != NULL)
-        mem_of(r)->stream_destroy(r->device->handle, r->stream);
+        cs_replicas_mem(r)->stream_destroy(r->device->handle, r->stream);
     free(r->arrived);
     free(r->is_started);
     free(r->is_awaited);
@@ -393,6 +312,14 @@ void cs_replicas_free(struct cs_replicas *replicas)
     free(r);
 }
 
+void cs_replicas_move_by(struct cs_replicas *replicas, cs_replicas_move_fn *move, void *user)
+{
+    if (replicas == NULL)
+        return;
+    replicas->move = move;
+    replicas->mover = user;
+}
+
 void *cs_replicas_stream(const struct cs_replicas *replicas)
 {
     return replicas != NULL ? replicas->stream : NULL;
@@ -400,10 +327,10 @@ void *cs_replicas_stream(const struct cs_replicas *replicas)
 
 enum cs_status cs_replicas_check(struct cs_replicas *replicas, struct cs_err *err)
 {
-    const struct ranks *own = replicas != NULL ? &replicas->of[CS_HELD_BY_ALL] : NULL;
+    const struct cs_replica_ranks *own = replicas != NULL ? &replicas->of[CS_HELD_BY_ALL] : NULL;
     struct cs_err why = {0};
     if (replicas == NULL || replicas->nccl == NULL ||
-        mem_of(replicas)->comm->check(replicas->nccl, &why) == CS_OK)
+        cs_replicas_mem(replicas)->comm->check(replicas->nccl, &why) == CS_OK)
         return CS_OK;
     return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its replicas have failed: %s",
                    own->rank[own->mine], why.text);
@@ -413,6 +340,6 @@ void cs_replicas_abort(struct cs_replicas *replicas)
 {
     if (replicas == NULL || replicas->nccl == NULL)
         return;
-    mem_of(replicas)->comm->abort(replicas->nccl);
+    cs_replicas_mem(replicas)->comm->abort(replicas->nccl);
     replicas->nccl = NULL;
 }

@@ -5,6 +5,13 @@
  * worker/params/params.h), each updates its part, and the updated weights are gathered by all
  * (ZeRO-1, Rajbhandari et al. 2020).
  *
+ * Where a stage divides its gradients (zero 2) the sum of a layer is made behind its backward of every
+ * slot, and added to the own part: slot by slot the sums over all replicas, while level 1 adds a replica's
+ * slots first and then the replicas. With one slot a replica both have the same bits. Where it divides
+ * weights (zero 3), those of a layer are gathered before its forward and before its backward; on devices
+ * those of the layer that comes next meanwhile. All replicas run the same program, so they meet in the
+ * same order.
+ *
  * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two
  * numbers in fp32 and rounds to nearest for each replica that takes part.
  *
@@ -35,10 +42,21 @@ enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *
                                 struct cs_err *err) CS_NODISCARD;
 /* a step begins: nothing is summed yet */
 void cs_replicas_begin(struct cs_replicas *replicas);
-/* Devices: what was enqueued on the device's stream completes the gradients of the layers from
- * `layer` on; starts their sums. Accepts NULL, and nothing happens on the host. */
-enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer,
+/* Something is divided: enter and layer_done want to be told of every layer and slot. Accepts NULL. */
+bool cs_replicas_divides(const struct cs_replicas *replicas);
+/* A layer's forward (step 1) or backward (step -1) follows: its weights are whole and the memory of its
+ * gradients is free for what is run from here on. Accepts NULL. */
+enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
+                                 struct cs_err *err) CS_NODISCARD;
+/* The backward of a layer has been run, on devices enqueued: gradients that are divided are summed. With
+ * is_last, of the step's last slot, devices start the sums of the layers from `layer` on. Accepts
+ * NULL. */
+enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, bool is_last,
                                       struct cs_err *err) CS_NODISCARD;
+/* On the host: how enter and layer_done move messages while another thread has the transport; returns
+ * when they are through, or the step has failed. Without it they use the transport. Accepts NULL. */
+typedef void cs_replicas_move_fn(void *user, struct cs_xfer *xfer, int n);
+void cs_replicas_move_by(struct cs_replicas *replicas, cs_replicas_move_fn *move, void *user);
 /* the rest of the sums; the device's stream waits for all of them */
 enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *err) CS_NODISCARD;
 /* the updated weights, after what is on the device's stream */

@@ -16,11 +16,22 @@ struct cs_tensor_ranks {
     void *theirs;         /* the device's memory: those that come, one behind the other */
     size_t theirs_bytes;  /* of all of them */
     float *whole, *piece; /* of the largest parameter; NULL: nothing was collected yet */
+    cs_replicas_move_fn *mover;
+    void *mover_user;
 };
 
 static bool is_summed(const struct cs_shard *t)
 {
     return t->grad != NULL && cs_shard_is_summed(t);
+}
+
+/* Now: at the end of a step (layer -1), or behind the backward of a layer that replicas divide. */
+static bool is_due(const struct cs_tensor_ranks *r, const struct cs_shard *t, int32_t layer)
+{
+    if (!is_summed(t))
+        return false;
+    const bool is_divided = t->bucket >= 0 && r->params->bucket[t->bucket].zero >= 2;
+    return layer < 0 ? !is_divided : is_divided && t->param->layer == layer;
 }
 
 static size_t bytes_of(const struct cs_tensor_ranks *r, const struct cs_shard *t)
@@ -29,12 +40,13 @@ static size_t bytes_of(const struct cs_tensor_ranks *r, const struct cs_shard *t
 }
 
 /* Everybody sends what it has to all that have the same: these are norms of heads, keys that repeat. */
-static void list_moves(struct cs_tensor_ranks *r)
+static void list_moves(struct cs_tensor_ranks *r, int32_t layer)
 {
     char *theirs = r->theirs;
+    r->n_moves = 0;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        for (int k = 0; is_summed(t) && k < t->part->holders; k++) {
+        for (int k = 0; is_due(r, t, layer) && k < t->part->holders; k++) {
             const int peer = r->at - t->part->holder + k; /* holders follow each other */
             const size_t bytes = bytes_of(r, t);
             if (k == t->part->holder)
@@ -46,7 +58,8 @@ static void list_moves(struct cs_tensor_ranks *r)
     }
 }
 
-static enum cs_status exchange_parts(struct cs_tensor_ranks *r, struct cs_err *err)
+static enum cs_status exchange_parts(struct cs_tensor_ranks *r, bool is_within_pass,
+                                     struct cs_err *err)
 {
     if (r->params->device->mem != NULL) {
         CS_TRY(cs_context_comm_start(r->sharers, 0, r->move, r->n_moves, err));
@@ -56,6 +69,10 @@ static enum cs_status exchange_parts(struct cs_tensor_ranks *r, struct cs_err *e
         const struct cs_device_move *m = &r->move[i];
         r->xfer[i] = (struct cs_xfer){
             .peer = r->first + m->peer, .data = m->data, .bytes = m->bytes, .is_send = m->is_send};
+    }
+    if (is_within_pass && r->mover != NULL) {
+        r->mover(r->mover_user, r->xfer, r->n_moves);
+        return CS_OK;
     }
     return r->comm->table->exchange(r->comm, r->xfer, r->n_moves, r->deadline_ms, err);
 }
@@ -77,22 +94,46 @@ static void add_parts(const struct cs_tensor_ranks *r, const struct cs_shard *t,
     }
 }
 
-enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks, struct cs_err *err)
+static enum cs_status sum(struct cs_tensor_ranks *r, int32_t layer, struct cs_err *err)
 {
-    struct cs_tensor_ranks *r = ranks;
-    if (r == NULL || r->n_moves == 0)
-        return CS_OK;
     char *theirs = r->theirs;
-    cs_params_settle_grads(r->params, -1); /* their backwards are over */
-    CS_TRY(exchange_parts(r, err));
+    for (int32_t i = 0; layer >= 0 && i < r->params->n_buckets; i++)
+        if (r->params->bucket[i].first_layer == layer)
+            cs_params_settle_grads(r->params, i);
+    if (layer < 0)
+        cs_params_settle_grads(r->params, -1); /* their backwards are over */
+    CS_TRY(exchange_parts(r, layer >= 0, err));
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        if (!is_summed(t))
+        if (!is_due(r, t, layer))
             continue;
         add_parts(r, t, theirs);
         theirs += (size_t)(t->part->holders - 1) * bytes_of(r, t);
     }
     return CS_OK;
+}
+
+enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks, struct cs_err *err)
+{
+    if (ranks != NULL)
+        list_moves(ranks, -1);
+    return ranks != NULL && ranks->n_moves > 0 ? sum(ranks, -1, err) : CS_OK;
+}
+
+enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t layer,
+                                          struct cs_err *err)
+{
+    if (ranks != NULL)
+        list_moves(ranks, layer);
+    return ranks != NULL && ranks->n_moves > 0 ? sum(ranks, layer, err) : CS_OK;
+}
+
+void cs_tensor_ranks_move_by(struct cs_tensor_ranks *ranks, cs_replicas_move_fn *move, void *user)
+{
+    if (ranks == NULL)
+        return;
+    ranks->mover = move;
+    ranks->mover_user = user;
 }
 
 static enum cs_status make_whole_room(struct cs_tensor_ranks *r, struct cs_err *err)
@@ -176,7 +217,6 @@ static enum cs_status make_room(struct cs_tensor_ranks *r, struct cs_err *err)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the gradients of %d ranks", r->n);
     if (r->theirs_bytes > 0)
         CS_TRY(cs_device_alloc(r->params->device, r->theirs_bytes, &r->theirs, err));
-    list_moves(r);
     return CS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "core/plan/plan.h"
 #include "kernels/comm.h"
 #include "worker/comm/context_comm.h"
+#include "worker/comm/replicas.h"
 #include "worker/params/params.h"
 
 struct cs_tensor_ranks;
@@ -19,10 +20,16 @@ enum cs_status cs_tensor_ranks_new(int rank, struct cs_params *params, struct cs
                                    struct cs_tensor_ranks **out, struct cs_err *err) CS_NODISCARD;
 void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks); /* accepts NULL */
 
-/* Gradients that are made in parts become their sums on all ranks that have them; on devices after
- * what is on the device's stream, which goes on afterwards. Accepts NULL. */
+/* At the end of a step gradients that are made in parts become their sums on all ranks that have them,
+ * but for those that replicas divide; on devices after what is on the device's stream, which goes on
+ * afterwards. Accepts NULL. */
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks,
                                       struct cs_err *err) CS_NODISCARD;
+/* Those, behind the backward of a layer, before replicas sum them; hosts by the same move as they
+ * (cs_replicas_move_by). Accepts NULL. */
+enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t layer,
+                                          struct cs_err *err) CS_NODISCARD;
+void cs_tensor_ranks_move_by(struct cs_tensor_ranks *ranks, cs_replicas_move_fn *move, void *user);
 /* The whole values of a shard (whole->count floats) on the first rank of the stage, from what each has
  * of it (own, param->count floats; of an expert what cs_expert_ranks_collect gave); all of its ranks call it in one order. *out: there own where it is
  * whole already, else valid until the next call; on other ranks own. ranks NULL: own. */

@@ -128,6 +128,27 @@ static enum cs_status allocate(struct cs_exec *exec, const struct cs_exec_memory
     return CS_OK;
 }
 
+/* for activations that wait there; nothing of a step is in it */
+static enum cs_status take_host(struct cs_exec *exec, size_t bytes, struct cs_err *err)
+{
+    void *host;
+    if (bytes <= exec->host_bytes)
+        return CS_OK;
+    CS_TRY(cs_device_sync(exec->config.device, err));
+    cs_device_free_host(exec->config.device, exec->host);
+    exec->host = NULL;
+    exec->host_bytes = 0;
+    const enum cs_status status = cs_device_alloc_host(exec->config.device, bytes, &host, err);
+    if (status != CS_OK)
+        return cs_wrap(err, status,
+                       "rank %d needs %.2f GiB of the host's memory for activations that wait "
+                       "there",
+                       cs_exec_rank(exec, exec->config.rank), gib(bytes));
+    exec->host = host;
+    exec->host_bytes = exec->memory.host = bytes;
+    return CS_OK;
+}
+
 static enum cs_status plan_of(struct cs_exec *exec, const struct cs_program *program,
                               const struct cs_input_tables *tables,
                               const struct cs_memory_plan **out, struct cs_exec_memory *memory,
@@ -140,6 +161,7 @@ static enum cs_status plan_of(struct cs_exec *exec, const struct cs_program *pro
         .kept = (*out)->kept,
         .scratch = (*out)->scratch,
         .boundary = cs_boundary_bytes(exec->boundary, (*out)->n_buffers),
+        .host = (*out)->host,
     };
     return CS_OK;
 }
@@ -149,6 +171,7 @@ static enum cs_status plan_of(struct cs_exec *exec, const struct cs_program *pro
 /* What the step of most bytes takes, among those of 1 to n slots. */
 struct most {
     struct cs_exec_memory memory;
+    size_t host; /* of all of them */
     int n_slots; /* of that step, 0: no number of slots can be run */
 };
 
@@ -164,8 +187,12 @@ static enum cs_status look_at(struct cs_exec *exec, int n_slots, bool is_eval,
                                             arena, &program, err);
     if (status == CS_OK)
         status = plan_of(exec, program, tables, &plan, &m, err);
-    if (status == CS_OK && bytes_of(&m) >= bytes_of(&most->memory))
-        *most = (struct most){m, n_slots};
+    if (status == CS_OK && m.host > most->host)
+        most->host = m.host;
+    if (status == CS_OK && bytes_of(&m) >= bytes_of(&most->memory)) {
+        most->memory = m;
+        most->n_slots = n_slots;
+    }
     cs_arena_free(arena);
     return status;
 }
@@ -229,11 +256,12 @@ enum cs_status cs_exec_reserve(struct cs_exec *exec, const struct cs_exec_steps 
     *n_slots = steps->most;
     if (usual < steps->most && leaves_some(exec->config.device, bytes) &&
         allocate(exec, &all.memory, all.n_slots, NULL) == CS_OK)
-        return CS_OK;
+        return take_host(exec, all.host, err);
     if (usual < steps->most)
         say_fewer(exec, steps, &all, &few, usual);
     *n_slots = usual;
-    return allocate(exec, &few.memory, few.n_slots, err);
+    CS_TRY(allocate(exec, &few.memory, few.n_slots, err));
+    return take_host(exec, few.host, err);
 }
 
 static bool is_one_piece(const struct cs_scratch *scratch)
@@ -263,6 +291,7 @@ enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program 
     const struct cs_memory_plan *m = exec->planned;
     if (exec->arena == NULL || bytes_of(&needed) > exec->arena_bytes)
         CS_TRY(allocate(exec, &needed, program->n_slots, err));
+    CS_TRY(take_host(exec, needed.host, err));
     cs_scratch_bind(&exec->scratch, exec->arena, m->scratch);
     cs_boundary_follow(exec->boundary, m->n_buffers, m->buffer, exec->arena + m->scratch + m->kept);
     return CS_OK;
@@ -271,6 +300,7 @@ enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program 
 void cs_exec_free_memory(struct cs_exec *exec)
 {
     drop_arena(exec);
+    cs_device_free_host(exec->config.device, exec->host);
     for (int32_t i = 0; i < exec->n_memory_plans; i++)
         cs_memory_plan_free(exec->memory_plan[i]);
     free(exec->memory_plan);

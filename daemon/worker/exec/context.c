@@ -9,18 +9,20 @@
 
 static bool meets(const struct cs_exec *exec)
 {
-    return exec->context.n > 1 || exec->tensors.n > 1 || exec->experts.n > 1;
+    return exec->context.n > 1 || exec->tensors.n > 1 || exec->experts.n > 1 ||
+           cs_replicas_divides(exec->config.replicas);
 }
 
 /* ---- hosts: the communication thread moves them ---- */
 
-static void ask(struct cs_exec *exec, int n)
+static void ask(struct cs_exec *exec, struct cs_xfer *xfer, int n, bool is_collective)
 {
     struct cs_exec_exchange *x = &exec->exchange;
     const int64_t asked_ns = cs_now_ns();
     pthread_mutex_lock(&exec->lock);
-    x->xfer = exec->context_xfer;
+    x->xfer = xfer;
     x->n = n;
+    x->is_collective = is_collective;
     x->state = CS_EXCHANGE_ASKED;
     pthread_mutex_unlock(&exec->lock);
     cs_exec_wake_comm(exec);
@@ -28,7 +30,7 @@ static void ask(struct cs_exec *exec, int n)
     while (x->state != CS_EXCHANGE_NONE && !cs_exec_has_failed(exec))
         pthread_cond_wait(&exec->changed, &exec->lock);
     pthread_mutex_unlock(&exec->lock);
-    exec->context_wait_ns += cs_now_ns() - asked_ns;
+    exec->context_wait_ns += is_collective ? 0 : cs_now_ns() - asked_ns;
 }
 
 static int rank_of(const struct cs_exec_peers *peers, int place)
@@ -57,7 +59,13 @@ static void move_on_host(void *user, int32_t which, const struct cs_context_exch
                                                  .bytes = m->bytes,
                                                  .is_send = m->is_send};
     }
-    ask(exec, exchange->n);
+    ask(exec, exec->context_xfer, exchange->n, false);
+}
+
+/* cs_replicas_move_fn, from within a pass */
+static void move_within_pass(void *user, struct cs_xfer *xfer, int n)
+{
+    ask(user, xfer, n, true);
 }
 
 static void is_moved_already(void *user, int32_t which)
@@ -166,6 +174,8 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
         (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
     exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
+    cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
+    cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
     CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
     return set_groups(&exec->tensors, is_host, "CORNSTARCH_TENSOR_GROUPS", err);
 }
@@ -219,8 +229,9 @@ static enum cs_status post(struct cs_exec *exec, const struct cs_exec_exchange *
 {
     struct cs_comm *comm = exec->config.comm;
     for (int i = 0; i < x->n; i++) {
-        exec->messages_sent += x->xfer[i].is_send;
-        exec->bytes_sent += x->xfer[i].is_send ? (int64_t)x->xfer[i].bytes : 0;
+        const bool is_counted = x->xfer[i].is_send && !x->is_collective;
+        exec->messages_sent += is_counted;
+        exec->bytes_sent += is_counted ? (int64_t)x->xfer[i].bytes : 0;
         CS_TRY(comm->table->post(comm, &x->xfer[i], err));
     }
     return CS_OK;

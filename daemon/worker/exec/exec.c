@@ -15,6 +15,7 @@
 #include "worker/exec/context.h"
 #include "worker/exec/enqueue.h"
 #include "worker/exec/marks.h"
+#include "worker/exec/offload.h"
 #include "worker/exec/saved.h"
 
 static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)
@@ -183,6 +184,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     CS_TRY(cs_exec_use_memory(exec, program, inputs[0].tables, err));
     if (!program->is_eval)
         begin_update(exec);
+    CS_TRY(cs_exec_offload_begin(exec, err));
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
            : exec->config.comm == NULL      ? run_alone(exec, err)
                                             : run_both(exec, err));
@@ -250,6 +252,7 @@ void cs_exec_free(struct cs_exec *exec)
         return;
     for (int32_t s = 0; exec->stage != NULL && s < exec->config.plan->n_stages; s++)
         cs_stage_free(exec->stage[s]);
+    cs_exec_offload_free(exec);
     cs_exec_free_saved(exec);
     cs_boundary_free(exec->boundary);
     cs_scratch_free(&exec->scratch);

@@ -60,6 +60,7 @@ void cs_exec_free(struct cs_exec *exec); /* accepts NULL */
  * before the first reserve. */
 struct cs_exec_memory {
     size_t kept, scratch, boundary;
+    size_t host; /* page-locked memory of the host, for activations that wait there */
 };
 
 /* Slots that steps of a job have, of one replica. */

@@ -273,6 +273,12 @@ static void before_layer(void *user, int32_t layer)
     cut(g, g->inner->before, g->inner->user, layer);
 }
 
+static void back_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->back, g->inner->user, layer);
+}
+
 static void after_layer(void *user, int32_t layer)
 {
     struct cs_graphs *g = user;
@@ -296,6 +302,7 @@ void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run)
     g->inner = run->watch;
     g->watch = (struct cs_watch){
         .before = g->inner != NULL && g->inner->before != NULL ? before_layer : NULL,
+        .back = g->inner != NULL && g->inner->back != NULL ? back_layer : NULL,
         .done = g->inner != NULL && g->inner->done != NULL ? after_layer : NULL,
         .at = at_layer,
         .call = call_between,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "worker/exec/context.h"
+#include "worker/exec/offload.h"
 #include "worker/exec/saved.h"
 
 struct ends {
@@ -27,22 +28,35 @@ static void before_layer(void *user, int32_t layer)
     struct cs_err err = {0};
     const bool is_head = exec->config.graph->layers[layer].kind == CS_LAYER_HEAD;
     note(exec, cs_replicas_need(exec->config.replicas, is_head ? -1 : layer, &err), &err);
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, 1, &err), &err);
+}
+
+static void back_layer(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, -1, &err), &err);
 }
 
 static void layer_done(void *user, int32_t layer)
 {
     struct cs_exec *exec = user;
     struct cs_err err = {0};
-    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, &err), &err);
+    note(exec, cs_tensor_ranks_layer_done(exec->config.tensors, layer, &err), &err);
+    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, exec->is_last_slot, &err),
+         &err);
 }
 
 /* Replicas' weights come in before the first layer that reads them, gradients go out behind the
- * last backward that adds to them. */
+ * last backward that adds to them; those that are divided, behind every one. */
 static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
 {
-    const bool is_last = slot == exec->program->n_slots - 1;
-    exec->watch = (struct cs_watch){
-        .before = before_layer, .done = is_last ? layer_done : NULL, .user = exec};
+    const bool divides = cs_replicas_divides(exec->config.replicas);
+    exec->is_last_slot = slot == exec->program->n_slots - 1;
+    exec->watch = (struct cs_watch){.before = before_layer,
+                                    .back = divides ? back_layer : NULL,
+                                    .done = exec->is_last_slot || divides ? layer_done : NULL,
+                                    .user = exec};
     return exec->config.replicas != NULL ? &exec->watch : NULL;
 }
 
@@ -85,8 +99,8 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
     const struct cs_stage_model *stage = exec->stage[a->stage];
     struct ends e = {0};
     struct cs_ctx ctx;
+    CS_TRY(cs_exec_offload_before(exec, a, err));
     struct cs_run run = run_on(exec, &ctx, a->slot);
-    (void)err;
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
         if (edge->to == a->stage && edge->feed >= 0)
@@ -106,8 +120,10 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
                                  : NULL;
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
     cs_graphs_close(exec->graphs, a->id);
-    if (saved != NULL)
+    if (saved != NULL) {
         cs_exec_count_saved(exec, saved->memory.used);
+        CS_TRY(cs_exec_offload_after(exec, a, saved, err));
+    }
     for (int32_t i = 0; i < plan->n_edges; i++)
         if (plan->edges[i].to == a->stage)
             cs_boundary_give(exec->boundary, i, a->slot, 0);
@@ -123,6 +139,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     struct cs_saved *saved = exec->saved[a->slot * plan->n_stages + a->stage];
     struct ends e = {0};
     struct cs_ctx ctx;
+    CS_TRY(cs_exec_offload_before(exec, a, err));
     struct cs_run run = run_on(exec, &ctx, a->slot);
     if (saved == NULL)
         return cs_fail(err, CS_INTERNAL, "backward of stage %s on slot %d has no forward",
@@ -148,6 +165,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
     cs_exec_count_saved(exec, saved->held.used);
+    CS_TRY(cs_exec_offload_after(exec, a, saved, err));
     if (saved->later.n == 0)
         cs_exec_give_saved(exec, a->stage, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++)

@@ -16,6 +16,7 @@
 struct cs_exec_exchange {
     struct cs_xfer *xfer; /* (n) the asker's, who waits */
     int n;
+    bool is_collective; /* of replicas: its messages are not counted */
 
     enum cs_exchange_state { CS_EXCHANGE_NONE, CS_EXCHANGE_ASKED, CS_EXCHANGE_POSTED } state;
 
@@ -37,6 +38,7 @@ struct cs_exec {
     struct cs_boundary *boundary;
     struct cs_scratch scratch; /* of the compute thread */
     struct cs_watch watch;
+    bool is_last_slot; /* of the step, whose pass is watched */
 
     /* saved activations: (n_slots, n_stages) in use, and sets to reuse per stage */
     struct cs_saved **saved, ***spare;
@@ -47,6 +49,9 @@ struct cs_exec {
     /* the arena: for each program scratch, kept activations, boundary buffers, in this order */
     char *arena;
     size_t arena_bytes;
+    char *host; /* page-locked: activations that wait there */
+    size_t host_bytes;
+    struct cs_offload *offload;   /* NULL: none do */
     struct cs_exec_memory memory; /* of the program that needs most */
     struct cs_memory_plan **memory_plan;
     int32_t n_memory_plans;

@@ -33,6 +33,7 @@ struct cs_later {
 struct cs_watch {
     void (*at)(void *user, int32_t layer);     /* its calls follow, forward or backward */
     void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
+    void (*back)(void *user, int32_t layer);   /* its backward is about to read and add */
     void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
     /* Calls are written down and run later: what is to be asked there, of whom, and with which
      * number; NULL: at once. */

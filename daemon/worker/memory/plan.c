@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/offload.h"
+
 /* ---- how the program runs stages ---- */
 
 /* the program has an action of the stage that does these parts and no others */
@@ -51,24 +53,35 @@ struct walk {
     uint32_t now;
 };
 
+/* the slot in whose place the activations of a slot lie */
+static int32_t slot_of(const struct walk *w, int32_t stage, int32_t slot)
+{
+    const int32_t sets = w->out->offload[stage].sets;
+    return sets > 0 ? slot % sets : slot;
+}
+
 static struct cs_memory_life *life_of(const struct walk *w, const struct cs_action *a, int is_held)
 {
-    return &w->life[2 * (a->slot * w->out->n_stages + a->stage) + is_held];
+    return &w->life[2 * (slot_of(w, a->stage, a->slot) * w->out->n_stages + a->stage) + is_held];
 }
 
 /* alive from now on, to the end unless it ends before */
 static void begin(const struct walk *w, const struct cs_action *a, int is_held)
 {
     const struct cs_memory_stage *s = &w->out->stage[a->stage];
-    *life_of(w, a, is_held) = (struct cs_memory_life){
-        .bytes = is_held ? s->held : s->keep, .begin = w->now, .end = UINT32_MAX};
+    struct cs_memory_life *life = life_of(w, a, is_held);
+    const bool is_again = w->out->offload[a->stage].sets > 0 && life->bytes > 0;
+    *life = (struct cs_memory_life){.bytes = is_held ? s->held : s->keep,
+                                    .begin = is_again ? life->begin : w->now,
+                                    .end = UINT32_MAX};
 }
 
 static void end(const struct walk *w, const struct cs_action *a)
 {
     for (int is_held = 0; is_held < 2; is_held++) {
         struct cs_memory_life *life = life_of(w, a, is_held);
-        life->end = life->end == UINT32_MAX ? w->now : life->end;
+        if (life->end == UINT32_MAX || w->out->offload[a->stage].sets > 0)
+            life->end = w->now;
     }
 }
 
@@ -93,10 +106,38 @@ static enum cs_status arrange(struct walk *w, struct cs_err *err)
     if (kept == SIZE_MAX)
         return cs_fail(err, CS_NO_MEMORY, "no memory to plan that of %d slots", w->out->n_slots);
     w->out->kept = kept;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t stage = i % w->out->n_stages;
+        const int32_t as = slot_of(w, stage, i / w->out->n_stages) * w->out->n_stages + stage;
         w->out->place[i] =
-            (struct cs_memory_place){.keep = w->life[2 * i].at, .held = w->life[2 * i + 1].at};
+            (struct cs_memory_place){.keep = w->life[2 * as].at, .held = w->life[2 * as + 1].at};
+    }
     return CS_OK;
+}
+
+/* slots of a stage whose activations are kept at once, at most */
+static int32_t alive_at_once(const struct walk *w, int32_t stage)
+{
+    int32_t alive = 0, most = 0;
+    for (uint32_t i = 0; i < w->p->n_actions; i++) {
+        const struct cs_action *a = &w->p->actions[i];
+        const unsigned parts = a->stage == stage ? cs_op_table[a->op].parts : 0;
+        alive += parts == CS_PART_FORWARD ? 1 : (parts & CS_PART_WEIGHT) != 0 ? -1 : 0;
+        most = alive > most ? alive : most;
+    }
+    return most;
+}
+
+static void plan_offload(struct walk *w, int32_t stage)
+{
+    struct cs_memory_offload *o = &w->out->offload[stage];
+    const bool moves = w->config->plan->stages[stage].offloads && !w->out->is_eval &&
+                       w->config->device->mem != NULL;
+    const int32_t alive = moves ? alive_at_once(w, stage) : 0;
+    *o = (struct cs_memory_offload){
+        .sets = cs_offload_sets(alive), .alive = alive, .at = w->out->host};
+    if (o->sets > 0)
+        w->out->host += (size_t)alive * w->out->stage[stage].keep;
 }
 
 static enum cs_status plan_all(struct walk *w, struct cs_err *err)
@@ -111,6 +152,7 @@ static enum cs_status plan_all(struct walk *w, struct cs_err *err)
             cs_memory_rehearse(w->config, kind, s, r);
         out->stage[s] = r->stage;
         w->leaves[s] = r->leaves;
+        plan_offload(w, s);
         out->scratch = out->stage[s].scratch > out->scratch ? out->stage[s].scratch : out->scratch;
     }
     /* the merged list has the order of each stream */
@@ -140,11 +182,12 @@ enum cs_status cs_memory_plan_new(const struct cs_memory_config *config,
         memcpy(m->program, program->hash, sizeof m->program);
         m->stage = calloc(n_stages + 1, sizeof *m->stage);
         m->place = calloc(n_slots * n_stages + 1, sizeof *m->place);
+        m->offload = calloc(n_stages + 1, sizeof *m->offload);
         m->n_buffers = calloc(n_edges + 1, sizeof *m->n_buffers);
         m->buffer = calloc(2 * n_edges * n_slots + 1, sizeof *m->buffer);
     }
     if (m == NULL || w.leaves == NULL || w.life == NULL || m->stage == NULL || m->place == NULL ||
-        m->n_buffers == NULL || m->buffer == NULL)
+        m->offload == NULL || m->n_buffers == NULL || m->buffer == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory to plan that of %zu slots", n_slots);
     else
         status = plan_all(&w, err);
@@ -165,6 +208,7 @@ void cs_memory_plan_free(struct cs_memory_plan *plan)
         return;
     free(plan->stage);
     free(plan->place);
+    free(plan->offload);
     free(plan->n_buffers);
     free(plan->buffer);
     free(plan);

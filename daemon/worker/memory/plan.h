@@ -19,15 +19,25 @@ struct cs_memory_place {
     size_t keep, held;
 };
 
+/* Activations of a stage of which so many slots are alive at once wait on the host
+ * (core/plan/offload.h): slot s lies in the place of slot s % sets, and on the host `at` bytes and
+ * s % alive sets from the beginning. sets 0: they stay. */
+struct cs_memory_offload {
+    int32_t sets, alive;
+    size_t at;
+};
+
 struct cs_memory_plan {
     char program[65]; /* its hash */
     int32_t n_slots, n_stages;
     bool is_eval;
-    struct cs_memory_stage *stage; /* (n_stages), 0: other ranks' */
-    struct cs_memory_place *place; /* (n_slots, n_stages) */
-    int32_t *n_buffers;            /* (n_edges) of boundaries, 0: other ranks' */
-    int32_t *buffer;               /* (n_edges, n_slots, 2) of rows and of gradients, -1: none */
-    size_t kept, scratch;          /* bytes of both areas */
+    struct cs_memory_stage *stage;     /* (n_stages), 0: other ranks' */
+    struct cs_memory_place *place;     /* (n_slots, n_stages) */
+    struct cs_memory_offload *offload; /* (n_stages) */
+    size_t host;                       /* bytes of the host that they take */
+    int32_t *n_buffers;                /* (n_edges) of boundaries, 0: other ranks' */
+    int32_t *buffer;      /* (n_edges, n_slots, 2) of rows and of gradients, -1: none */
+    size_t kept, scratch; /* bytes of both areas */
 };
 
 /* every stage of the rank was rehearsed as this program runs it */

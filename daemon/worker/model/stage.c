@@ -436,8 +436,10 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
     for (int32_t i = last; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, ends, dx, turn, saved);
-        if (run->watch != NULL)
+        if (run->watch != NULL) {
             tell(stage, run->watch->at, run->watch, i);
+            tell(stage, run->watch->back, run->watch, i);
+        }
         bwd_layer(stage, run, i, ends, dy, out, saved);
         cs_feeds_give(run, &stage->layer[i], ends, out);
         if (run->watch != NULL && !saved->is_split)

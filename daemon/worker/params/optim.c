@@ -61,16 +61,14 @@ static double decay_of(const struct cs_spec *spec, int32_t group)
 static void add_update(struct cs_optim *o, const struct cs_shard *t, int32_t group)
 {
     const float decay = t->param->is_decayed ? (float)decay_of(o->spec, group) : 0.0f;
-    const void *grad = cs_params_grad(o->params, t->at + t->own_at);
-    void *w = (char *)t->w + (size_t)t->own_at * o->device->ops->act_bytes;
     o->name[o->n_updates] = cs_fnv1a64(t->param->name, strlen(t->param->name));
     if (cs_device_keeps_bf16(o->device))
         o->update_bf16[o->n_updates++] = (struct cs_adamw_bf16_tensor){
             .n = t->own_n,
             .weight_decay = decay,
             .first = t->own_at,
-            .grad = grad,
-            .w = w,
+            .grad = t->own_grad,
+            .w = t->own_w,
             .exp_avg = t->exp_avg,
             .exp_avg_sq = t->exp_avg_sq,
         };
@@ -78,11 +76,11 @@ static void add_update(struct cs_optim *o, const struct cs_shard *t, int32_t gro
         o->update[o->n_updates++] = (struct cs_adamw_tensor){
             .n = t->own_n,
             .weight_decay = decay,
-            .grad = grad,
+            .grad = t->own_grad,
             .master = t->master,
             .exp_avg = t->exp_avg,
             .exp_avg_sq = t->exp_avg_sq,
-            .w = w,
+            .w = t->own_w,
         };
 }
 
@@ -92,8 +90,8 @@ static void list_tensors(struct cs_optim *o, const struct cs_graph *graph)
     for (int32_t i = 0; i < o->params->n; i++) {
         const struct cs_shard *t = &o->params->shard[i];
         if (t->is_counted && t->grad != NULL)
-            o->square[o->n_mine++] = (struct cs_sumsq_tensor){
-                cs_shard_is_first(t) ? t->own_n : 0, cs_params_grad(o->params, t->at + t->own_at)};
+            o->square[o->n_mine++] =
+                (struct cs_sumsq_tensor){cs_shard_is_first(t) ? t->own_n : 0, t->own_grad};
     }
     for (int32_t g = -1; g < o->spec->n_groups; g++) {
         for (int32_t i = 0; i < o->params->n; i++) {
@@ -217,7 +215,7 @@ bool cs_optim_tied_begin(struct cs_optim *optim, struct cs_tied_exchange *out)
     }
     *out = (struct cs_tied_exchange){
         .peer = p->embed != NULL ? p->head_rank : p->embed_rank,
-        .mine = cs_params_grad(p, own->at + own->own_at),
+        .mine = own->own_grad,
         .theirs = optim->tied_peer,
         .bytes = (size_t)own->own_n * p->grad_size,
     };

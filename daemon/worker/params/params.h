@@ -9,7 +9,13 @@
  * a second entry of the embedding's parameter: the weights are a copy (a view where both stages are
  * on one rank), the gradient is always its own buffer, and sums are embedding first, head second;
  * hence every layout adds in the same order. Only state in bf16 has one gradient for both where
- * both are on one rank. */
+ * both are on one rank.
+ *
+ * Where a plan divides gradients of a stage among the ranks that have its weights (zero 2) they are whole
+ * only while the backward of a slot is in their layer, in a buffer that layers share; what stays from slot
+ * to slot is the own part of the sum over all those ranks. Where it divides weights too (zero 3), trained
+ * or frozen, a rank keeps its own part and they are whole in such a buffer while their layer runs. Tied
+ * tables stay whole (core/plan/cost/zero.h). */
 #ifndef CS_WORKER_PARAMS_PARAMS_H
 #define CS_WORKER_PARAMS_PARAMS_H
 
@@ -36,19 +42,20 @@ struct cs_shard {
     const struct cs_param *whole; /* of the model: the same where it is not cut */
     const struct cs_tp_part
         *part;  /* what param is of it; NULL: no other rank of the stage has some */
-    void *w;    /* (param->dim) acts, what operators read */
+    void *w;    /* (param->dim) acts, what operators read; zero 3: while its layer runs */
     void *grad; /* of the loss sum, in the device's type of gradients; NULL: frozen */
-    int64_t at; /* trained: its first element among all gradients */
+    int64_t at; /* in a bucket: its first element among those of all buckets */
     /* nothing was added to grad yet, whatever lies there: what comes overwrites it. One for all
      * that one product makes; the host clears instead, there it stays false */
     bool *is_grad_new;
     /* elements own_at .. own_at + own_n - 1 are updated by this rank: all of them, or this
      * replica's part (possibly none). The next three have that part only. */
     int64_t own_at, own_n;
-    float *master; /* fp32; in w where acts are fp32, else NULL: frozen, or state in bf16 */
+    void *own_w, *own_grad; /* acts, and gradients summed over replicas; in w and grad, or apart */
+    float *master; /* fp32; in own_w where acts are fp32, else NULL: frozen, or state in bf16 */
     void *exp_avg, *exp_avg_sq; /* of grad's type. NULL: frozen, or a tied view (its owner is
                                  * updated) */
-    int32_t bucket;             /* -1: frozen, or a tied view */
+    int32_t bucket;             /* -1: a tied view, or frozen and not divided */
     bool is_tied_head;          /* the head's entry of the embedding */
     bool is_counted;            /* in the norm, in checkpoints, in the hash: once over all stages */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
@@ -66,15 +73,19 @@ struct cs_holders {
     int32_t n, at;
 };
 
-/* Gradients that replicas sum together: those of some layers of one stage, one behind the other.
- * The acts of the same parameters lie at the same places of `weights`. Its elements are dealt out
- * evenly: replica k updates the k-th part (ZeRO, Rajbhandari et al. 2020, stage 1). */
+/* Parameters that replicas sum, or gather, together: those of some layers of one stage, one behind the
+ * other. Its elements are dealt out evenly: replica k updates the k-th part (ZeRO, Rajbhandari et al.
+ * 2020). Where gradients or weights are divided it has those of one layer. */
 struct cs_bucket {
-    int64_t at, n;                  /* elements of grads, a multiple of its holders */
+    int64_t at, n;                  /* elements, a multiple of its holders */
     int64_t own_at;                 /* of this rank's parts of all buckets, one behind the other */
     enum cs_held held;              /* whose it is */
     int32_t first_layer, end_layer; /* graph->layers; it is complete when first_layer's backward is
                                      * done; -1: of a tied embedding, after all others */
+    int32_t zero;                   /* what is divided (cs_stage.zero), of a tied embedding 1 */
+    int32_t stage;                  /* of the plan */
+    /* bytes from the beginning of `weights` and of `state`: all of it, and this replica's part */
+    size_t w, own_w, grad, own_grad;
 };
 
 struct cs_params {
@@ -98,8 +109,10 @@ struct cs_params {
     size_t grad_size;            /* bytes of an element of gradients and moments: 4, or 2 in bf16 */
     int32_t n_replicas, replica; /* ranks with these weights (cs_plan_holders), and which of them */
     struct cs_holders holders[CS_HELDS]; /* the same; experts: as all where they are not spread */
-    struct cs_bucket *bucket;            /* (n_buckets) in order of layers */
-    int32_t n_buckets;
+    struct cs_bucket
+        *bucket; /* (n_all_buckets) trained ones, in order of layers, then frozen ones */
+    int32_t n_buckets, n_all_buckets; /* trained; and frozen, whose weights are divided */
+    int32_t n_turns; /* buffers that layers with something divided use in turn (cs_params_turn) */
     struct cs_adapter *adapter; /* by the shard that has them */
     float *staging;             /* host: one tensor on its way, NULL: one replica on the host */
     int64_t staging_count;      /* elements it has room for */
@@ -128,12 +141,15 @@ enum cs_status cs_params_resume(struct cs_params *params, const struct cs_ckpt *
 /* the entry of a parameter on this rank, NULL: not here */
 struct cs_shard *cs_params_find(const struct cs_params *params, int32_t param_id);
 /* All gradients are 0: on the host at once; on a device with the first that is added, or with
- * settle, which clears what nothing has been added to (of a bucket; -1: of all; in order of the
- * device's stream). */
+ * settle, which clears what nothing has been added to (of a bucket; -1: of all that are not divided; in
+ * order of the device's stream). */
 void cs_params_zero_grads(struct cs_params *params);
 void cs_params_settle_grads(struct cs_params *params, int32_t bucket);
+/* those of a bucket once more, for the next slot */
+void cs_params_renew_grads(struct cs_params *params, int32_t bucket);
 /* The fp32 values of an entry on the host, valid until the next call: its master, or its weights
- * where it has none or only a part. Waits for the device. */
+ * where it has none or only a part. Waits for the device. CS_STATE: weights are divided among replicas
+ * (cs_shard_is_whole), who together have them. */
 enum cs_status cs_params_values(struct cs_params *params, const struct cs_shard *shard,
                                 const float **out, struct cs_err *err) CS_NODISCARD;
 /* Replace the values of an entry: master and weights. */
@@ -142,6 +158,12 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, c
 /* xxh3-128 of the fp32 values of an entry */
 enum cs_status cs_params_hash(struct cs_params *params, const struct cs_shard *shard, char out[33],
                               struct cs_err *err) CS_NODISCARD;
+
+/* all values of the weights are here between steps */
+static inline bool cs_shard_is_whole(const struct cs_params *params, const struct cs_shard *t)
+{
+    return t->bucket < 0 || params->bucket[t->bucket].zero < 3;
+}
 
 /* This rank is the first of those that have the same of it: it counts its squares, it stores it. */
 static inline bool cs_shard_is_first(const struct cs_shard *t)
@@ -165,8 +187,19 @@ int cs_params_listed(const struct cs_params *params, const struct cs_shard **out
 enum cs_state { CS_STATE_MASTER, CS_STATE_EXP_AVG, CS_STATE_EXP_AVG_SQ, CS_STATES };
 enum cs_status cs_params_state(struct cs_params *params, const struct cs_shard *t,
                                enum cs_state which, float *host, struct cs_err *err) CS_NODISCARD;
-/* the elements of gradients from the n-th on */
-void *cs_params_grad(const struct cs_params *params, int64_t n);
+
+/* gradients and weights of a bucket: all, and this replica's part */
+static inline void *cs_params_at(void *block, size_t bytes)
+{
+    return (char *)block + bytes;
+}
+
+/* which of the buffers has what is whole of a layer */
+static inline int32_t cs_params_turn(const struct cs_params *params, int32_t layer)
+{
+    return layer % params->n_turns;
+}
+
 /* who has the same of an entry */
 const struct cs_holders *cs_params_holders(const struct cs_params *params,
                                            const struct cs_shard *t);

@@ -19,13 +19,13 @@ void cs_outcome_new(const struct cs_golden *golden, struct cs_outcome *out)
 }
 
 /* What this rank has of a gradient, to its place in the whole one. */
-static enum cs_status take_part(struct cs_outcome *outcome, struct cs_params *params,
-                                const struct cs_shard *s, struct cs_err *err)
+static enum cs_status take_part(struct cs_outcome *outcome, const struct cs_shard *s,
+                                struct cs_err *err)
 {
     struct cs_tp_slice slice[CS_TP_SLICES];
     const struct cs_slice whole = cs_slice_whole(s->whole);
     const int n = cs_tp_slices(s->part, s->param, s->own_at, s->own_n, slice);
-    const float *from = (const float *)cs_params_grad(params, s->at + s->own_at);
+    const float *from = s->own_grad;
     float *piece = malloc((size_t)s->own_n * sizeof *piece);
     if (piece == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the gradient of %s", s->param->name);
@@ -52,11 +52,10 @@ enum cs_status cs_outcome_take_gradients(struct cs_outcome *outcome, struct cs_p
         if (s->grad == NULL || !s->is_counted || s->own_n == 0 || !cs_shard_is_first(s))
             continue;
         if (s->part != NULL) {
-            CS_TRY(take_part(outcome, params, s, err));
+            CS_TRY(take_part(outcome, s, err));
             continue;
         }
-        CS_TRY(cs_device_read(params->device, outcome->grad[s->param->id] + s->own_at,
-                              (const char *)s->grad + (size_t)s->own_at * params->grad_size,
+        CS_TRY(cs_device_read(params->device, outcome->grad[s->param->id] + s->own_at, s->own_grad,
                               (size_t)s->own_n * params->grad_size, err));
     }
     return CS_OK;

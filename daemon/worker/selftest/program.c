@@ -41,6 +41,7 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         .tensors = (int)cs_msg_int(in, "tensors", 1),
         .encoder_tensors = (int)cs_msg_int(in, "encoder_tensors", 1),
         .experts = (int)cs_msg_int(in, "experts", 1),
+        .zero = (int)cs_msg_int(in, "zero", 1),
         .modality = cs_msg_str(in, "modality", NULL),
         .schedule = cs_msg_str(in, "schedule", NULL),
         .recompute = cs_msg_str(in, "recompute", NULL),
@@ -58,7 +59,8 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
             "layout: stages, encoder_stages, replicas, context, encoder_context, tensors, "
             "encoder_tensors and experts are 1 to %d",
             CS_SELFTEST_RANKS);
-    return CS_OK;
+    return out->zero >= 1 && out->zero <= 3 ? CS_OK
+                                            : cs_fail(err, CS_LIMIT, "layout: zero is 1, 2 or 3");
 }
 
 static enum cs_status run(json_t *request, struct cs_device *device, struct cs_selftest *test,

@@ -68,7 +68,7 @@ static void add_layer(struct maker *m, int32_t layer, bool *is_open)
             m->bucket[m->n++] = at;
         m->bucket[m->n - 1].params += early;
         m->bucket[m->n - 1].grad_bytes += early * size;
-        *is_open = m->bucket[m->n - 1].grad_bytes < CS_BUCKET_BYTES;
+        *is_open = m->bucket[m->n - 1].grad_bytes < CS_BUCKET_BYTES && s->zero < 2;
     }
     if (late == 0)
         return;

@@ -1,6 +1,7 @@
 /* Which gradients of a stage replicas sum as one, and when: what predictions of data parallelism
  * need to know. The rule is the worker's (worker/params/params.c): trained parameters in the order
- * of layers, a bucket ends with the layer that fills it or with its stage; the table of a tied
+ * of layers, a bucket ends with the layer that fills it or with its stage, and with every layer where
+ * gradients are divided; the table of a tied
  * embedding is one of its own and the last to be summed: where both of its gradients are on one
  * rank it is complete only after they have met. */
 #ifndef CS_PLAN_COST_BUCKETS_H

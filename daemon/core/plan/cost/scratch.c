@@ -4,6 +4,7 @@
 
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/zero.h"
 #include "core/plan/plan_schedule.h"
 
 enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
@@ -152,7 +153,7 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
         if (layer->kind == CS_LAYER_HEAD)
             most = larger(most, head_bytes(&graph->modules[layer->module].arch, rows, element));
     }
-    return most;
+    return most + cs_stage_zero_bytes(graph, plan, stage, element);
 }
 
 int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,

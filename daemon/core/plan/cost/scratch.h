@@ -6,7 +6,8 @@
 
 #include "core/plan/plan.h"
 
-/* Scratch bytes of the largest action of a stage, beside what is kept. element: bytes of a weight
+/* Scratch bytes of the largest action of a stage, beside what is kept, with what ZeRO makes whole
+ * meanwhile. element: bytes of a weight
  * or activation element (cs_device_element_bytes). */
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                                int32_t stage, int element);

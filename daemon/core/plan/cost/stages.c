@@ -5,6 +5,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/cost/round.h"
+#include "core/plan/cost/zero.h"
 
 /* On one rank the tied head reads the embedding's weights, which are updated once; fp32 gradients
  * are two (worker/params/params.h). */
@@ -30,13 +31,13 @@ void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *
         struct cs_stage *stage = &plan->stages[s];
         const int32_t holders = cs_plan_holders(plan, stage->rank), ep = cs_plan_shape(plan, s).ep;
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
-            struct cs_layer_bytes bytes =
-                cs_layer_bytes(graph, &graph->layers[l], &plan->budget, device);
+            const struct cs_layer_bytes bytes = cs_replica_bytes(
+                graph, &graph->layers[l], &plan->budget, device, stage->zero, holders, ep);
             stage->fwd_ns += cost[l].fwd_ns;
             stage->bwd_input_ns += cost[l].bwd_input_ns;
             stage->bwd_weight_ns += cost[l].bwd_weight_ns;
             stage->weight_bytes += bytes.weight;
-            stage->state_bytes += cs_layer_state(&bytes, graph->keeps_bf16, device, holders, ep);
+            stage->state_bytes += bytes.state;
             stage->saved_bytes += cs_context_share(plan, s, bytes.saved);
         }
     }

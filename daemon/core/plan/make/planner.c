@@ -12,16 +12,20 @@
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/offload.h"
 #include "core/plan/cost/recompute.h"
 #include "core/plan/cost/scratch.h"
 #include "core/plan/cost/stages.h"
+#include "core/plan/cost/zero.h"
 #include "core/plan/derive.h"
 #include "core/plan/groups.h"
 #include "core/plan/make/context.h"
 #include "core/plan/make/experts.h"
+#include "core/plan/make/offload.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/split.h"
 #include "core/plan/make/tensors.h"
+#include "core/plan/make/zero.h"
 #include "core/plan/plan_json.h"
 
 enum {
@@ -293,7 +297,7 @@ static int32_t longest_chain(const struct planner *p)
 }
 
 /* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
-static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
+static double live_slots(const struct planner *p, int32_t b, int32_t stage)
 {
     const struct cs_schedule_info *schedule = p->placing.schedule;
     int32_t llm = p->graph->llm, path = longest_chain(p);
@@ -321,6 +325,15 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
     return alive < slots ? alive : slots;
 }
 
+/* ... whose activations are on the rank's device */
+static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
+{
+    const double live = live_slots(p, b, stage);
+    const int32_t sets =
+        cs_branch_offloads(p->spec, p->graph, b) ? cs_offload_sets((int32_t)live) : 0;
+    return sets > 0 && sets < live ? sets : live;
+}
+
 /* ranks with the same weights */
 static int32_t holders_of(const struct planner *p, int32_t branch)
 {
@@ -336,14 +349,12 @@ static struct rank_bytes rank_bytes(const struct planner *p, int32_t layer)
 {
     const int32_t branch = p->graph->modules[p->graph->layers[layer].module].branch;
     const struct cs_layer_bytes bytes =
-        cs_layer_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device);
-    return (struct rank_bytes){
-        .weight =
-            (double)(bytes.weight + cs_layer_state(&bytes, p->graph->keeps_bf16, p->cluster->device,
-                                                   holders_of(p, branch),
-                                                   branch == p->graph->llm ? p->placing.ep : 1)),
-        .saved = part_of_rows(p, branch) * (double)bytes.saved -
-                 (double)recompute_effect(p, layer, 0).bytes};
+        cs_replica_bytes(p->graph, &p->graph->layers[layer], &p->plan->budget, p->cluster->device,
+                         cs_zero_level(p->spec, p->graph, branch), holders_of(p, branch),
+                         branch == p->graph->llm ? p->placing.ep : 1);
+    return (struct rank_bytes){.weight = (double)(bytes.weight + bytes.state),
+                               .saved = part_of_rows(p, branch) * (double)bytes.saved -
+                                        (double)recompute_effect(p, layer, 0).bytes};
 }
 
 /* what copies of encoders leave of a rank */
@@ -673,6 +684,20 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
                                "The experts of a layer of %s are spread over %d ranks, which each "
                                "row goes to and comes back from.",
                                p->graph->branches[p->graph->llm].name, p->placing.ep));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (cs_zero_level(p->spec, p->graph, b) > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "%s of %s are divided among the %d ranks that have the same.",
+                                   cs_zero_level(p->spec, p->graph, b) == 2
+                                       ? "Gradients and the optimizer's state"
+                                       : "Weights, gradients and the optimizer's state",
+                                   p->graph->branches[b].name, holders_of(p, b)));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (cs_branch_offloads(p->spec, p->graph, b))
+            say(p, cs_arena_printf(p->arena,
+                                   "Activations of %s wait in the host's memory, but for up to %d "
+                                   "slots of a stage.",
+                                   p->graph->branches[b].name, CS_OFFLOAD_SETS));
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];
@@ -728,9 +753,15 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_devices(&p, err));
     cs_plan_derive(graph, arena, p.plan);
     cs_plan_make_groups(p.plan, arena);
+    CS_TRY(cs_zero_stages(spec, graph, &p.placing, p.plan, err));
+    CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
     cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
     cs_stage_step_costs(p.graph, cluster->device, p.profile, p.plan);
     cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
+    cs_zero_times(p.graph, cluster->device, p.cost, p.plan);
+    for (int32_t s = 0; s < p.plan->n_stages; s++)
+        cs_offload_times(&p.plan->stages[s], (int32_t)live_slots(&p, p.plan->stages[s].branch,
+                                                                 p.plan->stages[s].index));
     cs_stage_buckets(p.graph, arena, p.plan);
     CS_TRY(cs_plan_check_fits(p.plan, err));
     CS_TRY(check_memory(&p, err));

@@ -3,6 +3,7 @@
 #include "core/sched/proof/limits.h"
 
 #include "core/base/units.h"
+#include "core/plan/offload.h"
 #include "core/sched/traits.h"
 
 struct walk {
@@ -52,8 +53,10 @@ static enum cs_status check_memory(struct walk *w, int32_t rank)
         if (a->stage < 0)
             continue;
         int32_t change = cs_live_change(&w->traits[a->stage], a);
+        const struct cs_stage *stage = &plan->stages[a->stage];
+        const int32_t before = cs_offload_kept(stage, w->live[a->stage]);
         w->live[a->stage] += change;
-        activations += change * plan->stages[a->stage].saved_bytes;
+        activations += (cs_offload_kept(stage, w->live[a->stage]) - before) * stage->saved_bytes;
         if (w->weights[rank] + w->state[rank] + activations > w->limits->mem_bytes)
             return refuse_memory(w, rank, a, activations);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/offload.h"
 #include "core/sched/traits.h"
 
 struct change {
@@ -72,13 +73,17 @@ static bool is_compute(const struct cs_action *a)
 /* saved rows of live slots */
 static void add_activations(struct curve *c)
 {
+    int32_t *alive = CS_NEW_ARRAY(c->scratch, int32_t, (size_t)c->program->plan->n_stages + 1);
     for (uint32_t i = 0; i < c->rp->n_actions; i++) {
         const struct cs_action *a = &c->rp->actions[i];
         if (!is_compute(a) || a->stage < 0)
             continue;
-        int64_t saved = c->program->plan->stages[a->stage].saved_bytes;
-        int32_t live = cs_live_change(&c->traits[a->stage], a);
-        add(c, live > 0 ? start_of(c, i) : end_of(c, i), CS_HELD_ACTIVATIONS, live * saved);
+        const struct cs_stage *stage = &c->program->plan->stages[a->stage];
+        const int32_t before = cs_offload_kept(stage, alive[a->stage]);
+        alive[a->stage] += cs_live_change(&c->traits[a->stage], a);
+        const int32_t live = cs_offload_kept(stage, alive[a->stage]) - before;
+        add(c, live > 0 ? start_of(c, i) : end_of(c, i), CS_HELD_ACTIVATIONS,
+            live * stage->saved_bytes);
     }
 }
 

@@ -121,6 +121,8 @@ int64_t cs_overlap_reduce_ns(const struct cs_program *program, int rank,
             continue;
         for (int32_t b = 0; b < stage->n_buckets; b++) {
             const struct cs_stage_bucket *bucket = &stage->bucket[b];
+            if (stage->zero >= 2 && !bucket->is_late) /* summed in slots */
+                continue;
             const double part = whole_ns > 0 ? (double)bucket->left_ns / (double)whole_ns : 0;
             const struct cs_overlap_item one = {
                 bucket->is_late ? 0 : -after_ns - (int64_t)(part * (double)own_ns),
@@ -150,11 +152,14 @@ int64_t cs_overlap_gather_ns(const struct cs_program *program, int rank, int64_t
         if (stage->rank != rank)
             continue;
         const int64_t first_ns = begin_ns + before_first(program, rank, s);
-        for (int32_t b = 0; b < stage->n_buckets; b++)
+        for (int32_t b = 0; b < stage->n_buckets; b++) {
+            if (stage->zero >= 3 && !stage->bucket[b].is_late) /* they come in slots */
+                continue;
             item[n++] = (struct cs_overlap_item){
                 /* nobody knows which layer reads a tied table first: the first one waits */
                 stage->bucket[b].is_late ? begin_ns : first_ns + stage->bucket[b].into_ns,
                 ring_ns(plan, rank, stage->bucket[b].params * element, device)};
+        }
     }
     const int64_t ns = with_units(cs_overlap_delay(item, n), item, n, device);
     free(item);

@@ -122,10 +122,16 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
         return op == CS_OP_REDUCE
                    ? cs_overlap_reduce_ns(program, rank, device)
                    : cs_overlap_gather_ns(program, rank, begin_ns(program, rank, device), device);
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].rank == rank)
-            grads += (double)plan->stages[s].state_bytes /
+    for (int32_t s = 0; s < plan->n_stages; s++) { /* levels 2 and 3 sum, and 3 gathers, in slots */
+        const struct cs_stage *stage = &plan->stages[s];
+        if (stage->rank != rank || stage->zero >= (op == CS_OP_REDUCE ? 2 : 3))
+            continue;
+        if (stage->zero >= 2)
+            grads += (double)stage->state_bytes * dp / (double)state.all * (double)state.grad;
+        else
+            grads += (double)stage->state_bytes /
                      (1 + (double)(state.all - state.grad) / (double)state.grad / dp);
+    }
     const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)state.grad * element;
     return (int64_t)(dp - 1) * device->link_latency_ns +
            bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);

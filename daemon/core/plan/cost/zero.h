@@ -1,0 +1,27 @@
+/* Ranks with the same weights divide among them the optimizer's state (level 1), gradients too (2),
+ * weights too (3; ZeRO, Rajbhandari et al. 2020): what a rank keeps of a layer, and what the traffic of
+ * levels 2 and 3 adds to a slot. Gradients are summed whenever the backward of a slot has passed a
+ * layer, so that only the own part stays; weights come before a layer, forward and backward, and are
+ * dropped behind it. The table of a tied embedding stays whole: two layers, perhaps of two ranks, read
+ * it. */
+#ifndef CS_PLAN_COST_ZERO_H
+#define CS_PLAN_COST_ZERO_H
+
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/profile.h"
+#include "core/plan/plan.h"
+
+/* cs_layer_bytes of one of `holders` ranks that have the layer, every ep-th with the same experts */
+struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                                       const struct cs_slot_budget *budget,
+                                       const struct cs_device_class *device, int32_t zero,
+                                       int32_t holders, int32_t ep);
+/* Memory for what is whole while a layer runs: of two layers that follow each other on a GPU, where
+ * one comes or goes while the other works; of one on a CPU rank. */
+int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                            int element);
+/* Times of stages grow by what is not hidden behind their layers; on CPU ranks nothing is. */
+void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
+                   const struct cs_layer_cost *cost, struct cs_plan *plan);
+
+#endif

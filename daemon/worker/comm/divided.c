@@ -1,0 +1,264 @@
+/* Gradients and weights that replicas divide: sums behind every backward of a layer, weights before every
+ * layer. What is whole for a while lies in buffers that layers use in turn: one on the host, where
+ * everything is awaited; two on a device, so that one is filled or emptied while the other is worked
+ * on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/comm/replicas_state.h"
+
+/* k of all others in turn, so that not everybody begins with the first */
+static int other(const struct cs_replica_ranks *of, int k)
+{
+    return (of->mine + k) % of->n;
+}
+
+static char *weights_of(const struct cs_replicas *r, const struct cs_bucket *b, int replica)
+{
+    const size_t part = (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes;
+    return cs_params_at(r->params->weights, b->w + part * (size_t)replica);
+}
+
+int cs_replicas_list_weights(struct cs_replicas *r, const struct cs_bucket *b)
+{
+    const struct cs_replica_ranks *of = cs_replicas_of(r, b);
+    const size_t bytes = (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes;
+    int n = 0;
+    for (int k = 1; k < of->n; k++) {
+        const int to = other(of, k), peer = of->rank[to];
+        r->xfer[n++] = (struct cs_xfer){.peer = peer,
+                                        .data = cs_params_at(r->params->weights, b->own_w),
+                                        .bytes = bytes,
+                                        .is_send = 1};
+        r->xfer[n++] = (struct cs_xfer){.peer = peer, .data = weights_of(r, b, to), .bytes = bytes};
+    }
+    return n;
+}
+
+int cs_replicas_list_parts(struct cs_replicas *r, const struct cs_bucket *b, float *grads)
+{
+    const struct cs_replica_ranks *of = cs_replicas_of(r, b);
+    const int64_t n = cs_replicas_part(r, b);
+    const size_t bytes = (size_t)n * sizeof(float);
+    int n_xfers = 0;
+    for (int k = 1; k < of->n; k++) {
+        const int to = other(of, k), peer = of->rank[to];
+        r->xfer[n_xfers++] =
+            (struct cs_xfer){.peer = peer, .data = grads + n * to, .bytes = bytes, .is_send = 1};
+        r->xfer[n_xfers++] =
+            (struct cs_xfer){.peer = peer, .data = r->theirs + n * to, .bytes = bytes};
+    }
+    return n_xfers;
+}
+
+void cs_replicas_add_parts(const struct cs_replicas *r, const struct cs_bucket *b, const float *own,
+                           float *out)
+{
+    const struct cs_replica_ranks *of = cs_replicas_of(r, b);
+    const float *const theirs = r->theirs;
+    const int64_t n = cs_replicas_part(r, b);
+    for (int64_t i = 0; i < n; i++) {
+        float sum = 0.0f;
+        for (int k = 0; k < of->n; k++)
+            sum += k == of->mine ? own[i] : theirs[k * n + i];
+        out[i] = sum;
+    }
+}
+
+enum cs_status cs_replicas_all_gather(struct cs_replicas *r, const struct cs_bucket *b,
+                                      struct cs_err *err)
+{
+    return cs_replicas_mem(r)->comm->all_gather(
+        r->nccl, cs_params_at(r->params->weights, b->own_w), weights_of(r, b, 0),
+        (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes, r->stream, err);
+}
+
+bool cs_replicas_divides(const struct cs_replicas *replicas)
+{
+    return replicas != NULL && replicas->divides;
+}
+
+void cs_replicas_forget(struct cs_replicas *r)
+{
+    if (!cs_replicas_divides(r))
+        return;
+    memset(r->has_sum, 0, (size_t)r->n_buckets * sizeof *r->has_sum);
+    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++)
+        r->holds[turn] = -1;
+}
+
+/* within a pass */
+static enum cs_status move(struct cs_replicas *r, int n, struct cs_err *err)
+{
+    if (r->move == NULL)
+        return r->comm->table->exchange(r->comm, r->xfer, n, r->deadline_ms, err);
+    r->move(r->mover, r->xfer, n);
+    return CS_OK;
+}
+
+/* ---- weights ---- */
+
+/* the n-th bucket from `from` on with divided weights of the layer; -1: there is none */
+static int32_t next_bucket(const struct cs_replicas *r, int32_t layer, int32_t from)
+{
+    for (int32_t i = from; i < r->params->n_all_buckets; i++)
+        if (r->params->bucket[i].first_layer == layer && r->params->bucket[i].zero >= 3)
+            return i;
+    return -1;
+}
+
+static enum cs_status gather_bucket(struct cs_replicas *r, const struct cs_bucket *b,
+                                    struct cs_err *err)
+{
+    if (cs_replicas_mem(r) != NULL)
+        return cs_replicas_all_gather(r, b, err);
+    memcpy(weights_of(r, b, cs_replicas_of(r, b)->mine), cs_params_at(r->params->weights, b->own_w),
+           (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes);
+    return move(r, cs_replicas_list_weights(r, b), err);
+}
+
+/* Into the buffer of the layer, which nobody reads behind what was run so far. */
+static enum cs_status start_weights(struct cs_replicas *r, int32_t layer, struct cs_err *err)
+{
+    const int32_t turn = cs_params_turn(r->params, layer);
+    int32_t i = next_bucket(r, layer, 0);
+    if (i < 0 || r->holds[turn] == layer)
+        return CS_OK;
+    r->holds[turn] = layer;
+    if (cs_replicas_mem(r) != NULL)
+        CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
+    for (; i >= 0; i = next_bucket(r, layer, i + 1))
+        CS_TRY(gather_bucket(r, &r->params->bucket[i], err));
+    if (cs_replicas_mem(r) == NULL)
+        return CS_OK;
+    return cs_replicas_mem(r)->event_record(r->device->handle, r->come[turn], r->stream, err);
+}
+
+static bool is_of_one_stage(const struct cs_replicas *r, int32_t layer, int32_t other)
+{
+    const int32_t a = next_bucket(r, layer, 0), b = next_bucket(r, other, 0);
+    return a >= 0 && b >= 0 && r->params->bucket[a].stage == r->params->bucket[b].stage;
+}
+
+static enum cs_status enter_on_device(struct cs_replicas *r, int32_t layer, int32_t step,
+                                      struct cs_err *err)
+{
+    const int32_t turn = cs_params_turn(r->params, layer);
+    void *const stream = r->device->stream, *const handle = r->device->handle;
+    if (r->holds[turn] == layer)
+        CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->come[turn], err));
+    if (step < 0 && r->is_summed[turn])
+        CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->summed[turn], err));
+    r->is_summed[turn] = r->is_summed[turn] && step > 0;
+    return is_of_one_stage(r, layer, layer + step) ? start_weights(r, layer + step, err) : CS_OK;
+}
+
+enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
+                                 struct cs_err *err)
+{
+    if (!cs_replicas_divides(replicas))
+        return CS_OK;
+    CS_TRY(start_weights(replicas, layer, err));
+    return cs_replicas_mem(replicas) != NULL ? enter_on_device(replicas, layer, step, err) : CS_OK;
+}
+
+/* ---- gradients ---- */
+
+static enum cs_status sum_on_host(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
+{
+    const struct cs_bucket *b = &r->params->bucket[bucket];
+    const int64_t n = cs_replicas_part(r, b);
+    float *grads = cs_params_at(r->params->state, b->grad),
+          *own = cs_params_at(r->params->state, b->own_grad),
+          *part = grads + n * cs_replicas_of(r, b)->mine;
+    CS_TRY(move(r, cs_replicas_list_parts(r, b, grads), err));
+    cs_replicas_add_parts(r, b, part, r->has_sum[bucket] ? part : own);
+    for (int64_t i = 0; r->has_sum[bucket] && i < n; i++)
+        own[i] += part[i];
+    cs_params_renew_grads(r->params, bucket);
+    return CS_OK;
+}
+
+/* own += part, on the replicas' stream */
+static void add_part(struct cs_replicas *r, void *own, int64_t n)
+{
+    const struct cs_device *d = r->device;
+    const bool is_act = d->ops->act_bytes == r->params->grad_size;
+    const struct cs_ops *ops = is_act ? d->ops : d->mem->ops_f32;
+    struct cs_ctx ctx = cs_device_ctx(d);
+    ctx.stream = r->stream;
+    ops->add(&ctx, n, own, r->part, own);
+}
+
+static enum cs_status sum_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
+{
+    const struct cs_bucket *b = &r->params->bucket[bucket];
+    const int32_t turn = cs_params_turn(r->params, b->first_layer);
+    void *own = cs_params_at(r->params->state, b->own_grad);
+    cs_params_settle_grads(r->params, bucket);
+    CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
+    CS_TRY(cs_replicas_mem(r)->comm->reduce_scatter(
+        r->nccl, cs_params_at(r->params->state, b->grad), r->has_sum[bucket] ? r->part : own,
+        (size_t)cs_replicas_part(r, b), r->device->grad, r->stream, err));
+    CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->summed[turn], r->stream, err));
+    r->is_summed[turn] = true;
+    if (r->has_sum[bucket])
+        add_part(r, own, cs_replicas_part(r, b));
+    cs_params_renew_grads(r->params, bucket);
+    return CS_OK;
+}
+
+enum cs_status cs_replicas_sum_layer(struct cs_replicas *r, int32_t layer, struct cs_err *err)
+{
+    for (int32_t i = 0; cs_replicas_divides(r) && i < r->params->n_buckets; i++) {
+        const struct cs_bucket *b = &r->params->bucket[i];
+        if (b->first_layer != layer || b->zero < 2)
+            continue;
+        CS_TRY(cs_replicas_mem(r) != NULL ? sum_on_device(r, i, err) : sum_on_host(r, i, err));
+        r->has_sum[i] = true;
+    }
+    return CS_OK;
+}
+
+/* ---- life ---- */
+
+static enum cs_status bind_device(struct cs_replicas *r, struct cs_err *err)
+{
+    const struct cs_device_ops *mem = cs_replicas_mem(r);
+    int64_t most = 0;
+    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++) {
+        CS_TRY(mem->event_create(r->device->handle, &r->come[turn], err));
+        CS_TRY(mem->event_create(r->device->handle, &r->summed[turn], err));
+    }
+    for (int32_t i = 0; i < r->params->n_buckets; i++) {
+        const int64_t n = cs_replicas_part(r, &r->params->bucket[i]);
+        most = r->params->bucket[i].zero >= 2 && n > most ? n : most;
+    }
+    r->part_bytes = (size_t)most * r->params->grad_size;
+    return most > 0 ? cs_device_alloc(r->device, r->part_bytes, &r->part, err) : CS_OK;
+}
+
+enum cs_status cs_replicas_bind_divided(struct cs_replicas *r, struct cs_err *err)
+{
+    for (int32_t i = 0; i < r->params->n_all_buckets; i++)
+        r->divides = r->divides || r->params->bucket[i].zero >= 2;
+    if (!r->divides)
+        return CS_OK;
+    r->has_sum = calloc((size_t)r->n_buckets + 1, sizeof *r->has_sum);
+    if (r->has_sum == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d buckets of gradients", r->n_buckets);
+    cs_replicas_forget(r);
+    return cs_replicas_mem(r) != NULL ? bind_device(r, err) : CS_OK;
+}
+
+void cs_replicas_free_divided(struct cs_replicas *r)
+{
+    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++) {
+        if (r->come[turn] != NULL)
+            cs_replicas_mem(r)->event_destroy(r->device->handle, r->come[turn]);
+        if (r->summed[turn] != NULL)
+            cs_replicas_mem(r)->event_destroy(r->device->handle, r->summed[turn]);
+    }
+    cs_device_free(r->device, r->part, r->part_bytes);
+    free(r->has_sum);
+}
