@@ -16,15 +16,17 @@
 #include "store/ckpt/ckpt_dir.h"
 
 /* The lowering of a plan is what workers do first: what it refuses is refused here. */
-static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_graph *graph,
-                                 const struct cs_plan *plan, struct cs_err *err)
+static enum cs_status check_runs(const struct cs_preflight_made *made, struct cs_err *err)
 {
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_program *program = NULL;
+    const struct cs_plan *plan = made->plan;
     int slots = cs_plan_own_slots(plan, plan->slots);
-    enum cs_status status = cs_program_make(plan, graph, slots, false, arena, &program, err);
-    if (status == CS_OK && spec->has_eval)
-        status = cs_program_make(plan, graph, slots, true, arena, &program, err);
+    enum cs_status status = cs_plan_check_device(plan, made->device, err);
+    if (status == CS_OK)
+        status = cs_program_make(plan, made->graph, slots, false, arena, &program, err);
+    if (status == CS_OK && made->spec->has_eval)
+        status = cs_program_make(plan, made->graph, slots, true, arena, &program, err);
     cs_arena_free(arena);
     if (status == CS_OK)
         return CS_OK;
@@ -123,6 +125,7 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
     CS_TRY(cs_cluster_read_here(out->spec->cluster, here, &cluster, err));
     CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
+    out->device = cluster.device;
     return cs_plan_predict(out->plan, out->graph, &cluster, arena, err);
 }
 
@@ -131,7 +134,8 @@ enum cs_status cs_preflight_plan(const struct cs_preflight_made *made, struct cs
 {
     struct cs_err why = {.text = ""};
     CS_TRY(begin(made, arena, out, err));
-    if (cs_plan_check_runs(made->plan, &why) != CS_OK)
+    if (cs_plan_check_runs(made->plan, &why) != CS_OK ||
+        cs_plan_check_device(made->plan, made->device, &why) != CS_OK)
         cs_preflight_warn(out, "no job can use this plan: %s", why.text);
     return CS_OK;
 }
@@ -141,7 +145,7 @@ enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_
 {
     const struct cs_spec *spec = made->spec;
     CS_TRY(begin(made, arena, out, err));
-    CS_TRY(check_runs(spec, made->graph, made->plan, err));
+    CS_TRY(check_runs(made, err));
     CS_TRY(cs_preflight_files(made, out, err));
     CS_TRY(check_data(made, arena, "data", &spec->data, out, err));
     if (spec->has_eval)

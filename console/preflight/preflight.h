@@ -26,6 +26,7 @@ struct cs_preflight_made {
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;
+    const struct cs_device_class *device; /* that it is for */
 };
 
 enum cs_status cs_preflight_make(const json_t *document, bool is_job, const struct cs_here *here,

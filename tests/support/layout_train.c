@@ -50,14 +50,25 @@ static enum cs_status values_of(const struct cs_trainer *t, const struct cs_shar
     return CS_OK;
 }
 
-/* replicas have the same values */
+/* a copy of what another rank counts */
+static bool is_copy(const struct cs_trainer *t, const struct cs_shard *tensor)
+{
+    const struct cs_plan *plan = t->config.plan;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].copies > 1 && tensor->param->layer >= plan->stages[s].first_layer &&
+            tensor->param->layer < plan->stages[s].first_layer + plan->stages[s].n_layers)
+            return true;
+    return false;
+}
+
+/* replicas have the same values, and so have copies */
 static void hash_all(const struct cs_trainer *t, char (*out)[33])
 {
     for (int32_t i = 0; i < t->params->n; i++) {
         const struct cs_shard *tensor = &t->params->shard[i];
         const float *values;
         char hash[33];
-        if (!tensor->is_counted || is_elsewhere(t, tensor))
+        if ((!tensor->is_counted && !is_copy(t, tensor)) || is_elsewhere(t, tensor))
             continue;
         CS_ASSERT(values_of(t, tensor, &values, NULL) == CS_OK);
         if (values == NULL)

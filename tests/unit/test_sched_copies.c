@@ -195,18 +195,20 @@ static void a_copy_without_slots_still_meets_the_others(void **state)
     done(&m);
 }
 
-static void processes_do_not_get_such_programs(void **state)
+/* CPU ranks run them; on devices they are simulated only */
+static void processes_get_such_programs(void **state)
 {
     (void)state;
     struct made m;
-    struct cs_program *none = NULL;
+    struct cs_program *program = NULL;
+    const struct cs_device_class *gpu = cs_device_class_find("h200-141g");
     make(&m, &two, "three-phase", "encoder-colocated");
-    assert_int_equal(cs_program_make(m.plan, m.graph, SLOTS, false, m.arena, &none, &m.err),
-                     CS_UNSUPPORTED);
-    assert_non_null(strstr(m.err.text, "simulated, not yet run"));
-    done(&m);
-    make_slots(&m, &two, "interleaved", "encoder-parallel", 4);
-    assert_int_equal(cs_program_make(m.plan, m.graph, 4, false, m.arena, &none, &m.err), CS_OK);
+    assert_int_equal(cs_program_make(m.plan, m.graph, SLOTS, false, m.arena, &program, &m.err),
+                     CS_OK);
+    assert_string_equal(program->hash, m.program->hash);
+    assert_non_null(gpu);
+    assert_int_equal(cs_plan_check_device(m.plan, gpu, &m.err), CS_UNSUPPORTED);
+    assert_non_null(strstr(m.err.text, "vision.0 is one of 2 copies of an encoder"));
     done(&m);
 }
 
@@ -336,7 +338,7 @@ int main(void)
         cmocka_unit_test(replicated_pays_what_shared_copies_divide),
         cmocka_unit_test(frozen_copies_sum_nothing),
         cmocka_unit_test(a_copy_without_slots_still_meets_the_others),
-        cmocka_unit_test(processes_do_not_get_such_programs),
+        cmocka_unit_test(processes_get_such_programs),
         cmocka_unit_test(damaged_sums_are_refused),
         cmocka_unit_test(one_missing_copy_stalls_the_others),
         cmocka_unit_test(memory_over_the_cap_names_the_action),

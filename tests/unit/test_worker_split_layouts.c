@@ -606,6 +606,41 @@ static void encoders_have_replicas_of_their_own(void **state)
     }
 }
 
+/* Copies of encoders on the ranks of the LLM: each runs its share of the slots, or all of them beside its own
+ * stage; with chunks, replicas, fewer slots than copies, contexts, and what is frozen. */
+static void copies_of_encoders_agree_with_one_rank(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2}, 2},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 2, .recompute = "full", .is_tied = true}, 2},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 3, .n_encoders = 2}, 3},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 3, .dp = 2}, 6},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2, .dp = 2, .recompute = "selective"}, 4},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 2, .llm_cp = 2}, 4},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2, .rules = "train:* freeze:vision.encoder*"}, 2},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 3, .rules = "train:vision.projector"}, 3},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2, .rules = "train:* freeze:vision.*"}, 2},
+        {{.schedule = "1f1b", .modality = "encoder-replicated", .llm_pp = 2}, 2},
+        {{.schedule = "gpipe", .modality = "encoder-replicated", .llm_pp = 3, .is_tied = true}, 3},
+        {{.schedule = "zb-h1", .modality = "encoder-replicated", .llm_pp = 2, .dp = 2, .n_encoders = 2}, 4},
+        {{.schedule = "1f1b", .modality = "encoder-replicated", .llm_pp = 2, .llm_cp = 2, .recompute = "full"}, 4},
+        {{.schedule = "1f1b", .modality = "encoder-replicated", .llm_pp = 2, .rules = "train:vision.projector"}, 2},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 110 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
+}
+
 /* Hybrid context parallelism: short slots are on one rank, or on few, while the others work on other slots. */
 static void slots_have_degrees_of_their_own(void **state)
 {
@@ -656,6 +691,7 @@ int main(void)
         cmocka_unit_test(shared_matrices_of_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(encoders_have_replicas_of_their_own),
+        cmocka_unit_test(copies_of_encoders_agree_with_one_rank),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,13 +10,16 @@ static bool has_layer(const struct cs_stage *stage, int32_t layer)
 }
 
 /* Who takes in what the stage feeds: the stage with that layer, -1: none. A copy that runs all
- * slots feeds the stage on its rank. */
+ * slots feeds the stage on its rank, of which those use its rows that have the layer. */
 static int32_t fed_stage(const struct cs_plan *plan, const struct cs_stage *from,
                          const struct cs_feed *feed)
 {
+    const bool is_own = from->copies > 1 && plan->share == NULL;
     for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].branch == feed->to && has_layer(&plan->stages[s], feed->to_layer))
-            return from->copies > 1 && plan->share == NULL ? s + from->index : s;
+        if (plan->stages[s].branch == feed->to &&
+            (is_own ? plan->stages[s].rank == from->rank
+                    : has_layer(&plan->stages[s], feed->to_layer)))
+            return s;
     return -1;
 }
 

@@ -17,6 +17,7 @@
 #include "kernels/comm.h"
 #include "worker/comm/channels.h"
 #include "worker/comm/context_comm.h"
+#include "worker/comm/copies.h"
 #include "worker/comm/replicas.h"
 #include "worker/comm/tensors.h"
 #include "worker/exec/graphs.h"
@@ -37,6 +38,7 @@ struct cs_exec_config {
     struct cs_context_comm *sharers; /* ... matrices; else NULL */
     struct cs_replicas *replicas;    /* NULL: one */
     struct cs_tensor_ranks *tensors; /* that share the stage; NULL: none */
+    struct cs_copies *copies;        /* of encoders; NULL: none */
     struct cs_ring *ring;            /* NULL: no events */
     int rank;                        /* in the replica, as programs and plans name it */
     int replica;                     /* whose ranks are its peers (cs_plan_rank_of) */

@@ -93,6 +93,24 @@ static int64_t rows_made(const struct cs_exec *exec, int32_t edge, int32_t slot)
                              plan->stages[e->from].rank != plan->stages[e->to].rank);
 }
 
+/* The edge has rows of this slot: copies of an encoder take turns at the slots. */
+static bool runs(const struct cs_exec *exec, const struct cs_edge *edge, int32_t slot)
+{
+    const struct cs_slot_share *share = exec->program->share;
+    return share == NULL || share[edge->from].n == 0 ||
+           slot % share[edge->from].n == share[edge->from].at;
+}
+
+/* A copy of an encoder feeds the stage on its rank, which may have none of the layers that use its rows. */
+static bool is_used(const struct cs_exec *exec, const struct cs_edge *edge)
+{
+    const struct cs_stage *to = &exec->config.plan->stages[edge->to];
+    if (edge->feed < 0)
+        return true;
+    const int32_t layer = exec->config.graph->feeds[edge->feed].to_layer;
+    return layer >= to->first_layer && layer < to->first_layer + to->n_layers;
+}
+
 enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, struct cs_err *err)
 {
     const struct cs_plan *plan = exec->config.plan;
@@ -103,6 +121,8 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
     struct cs_run run = run_on(exec, &ctx, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
+        if (!runs(exec, edge, a->slot))
+            continue;
         if (edge->to == a->stage && edge->feed >= 0)
             e.layer.fill[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 0);
         else if (edge->to == a->stage)
@@ -130,6 +150,22 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
     return CS_OK;
 }
 
+/* Gradients of rows that the stage has had and not used. */
+static void clear_unused(struct cs_exec *exec, const struct cs_action *a)
+{
+    struct cs_device *device = exec->config.device;
+    for (int32_t i = 0; i < exec->config.plan->n_edges; i++) {
+        const struct cs_edge *edge = &exec->config.plan->edges[i];
+        void *d = NULL;
+        if (edge->has_grad && edge->to == a->stage && !is_used(exec, edge))
+            d = cs_boundary_at(exec->boundary, i, a->slot, 1);
+        if (d != NULL)
+            cs_device_zero(device, d,
+                           (size_t)cs_exec_edge_rows(exec, i, a->slot, false) *
+                               (size_t)edge->width * device->ops->act_bytes);
+    }
+}
+
 /* The whole backward, or its input half: then what the weight half needs stays saved. */
 static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action *a, bool is_half,
                                    struct cs_err *err)
@@ -146,7 +182,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
                        stage->stage->name, a->slot);
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
-        if (!edge->has_grad)
+        if (!edge->has_grad || !runs(exec, edge, a->slot))
             continue;
         if (edge->from == a->stage && is_tap(exec, edge))
             e.layer.d_tap[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 1);
@@ -164,6 +200,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     saved->is_split = is_half;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
+    clear_unused(exec, a);
     cs_exec_count_saved(exec, saved->held.used);
     CS_TRY(cs_exec_offload_after(exec, a, saved, err));
     if (saved->later.n == 0)

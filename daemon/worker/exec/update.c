@@ -44,6 +44,12 @@ enum cs_status cs_exec_tensors(struct cs_exec *exec, const struct cs_action *act
     return cs_tensor_ranks_reduce(exec->config.tensors, err);
 }
 
+enum cs_status cs_exec_copies(struct cs_exec *exec, const struct cs_action *action,
+                              struct cs_err *err)
+{
+    return cs_copies_reduce(exec->config.copies, action->stage, err);
+}
+
 enum cs_status cs_exec_reduce(struct cs_exec *exec, const struct cs_action *action,
                               struct cs_err *err)
 {

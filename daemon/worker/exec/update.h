@@ -14,6 +14,9 @@ enum cs_status cs_exec_tied_device(struct cs_exec *exec, const struct cs_action 
 /* sum of gradients that the ranks of a stage make in parts */
 enum cs_status cs_exec_tensors(struct cs_exec *exec, const struct cs_action *action,
                                struct cs_err *err) CS_NODISCARD;
+/* sum of an encoder's gradients over its copies */
+enum cs_status cs_exec_copies(struct cs_exec *exec, const struct cs_action *action,
+                              struct cs_err *err) CS_NODISCARD;
 /* sum of gradients over the replicas, each of which keeps its part */
 enum cs_status cs_exec_reduce(struct cs_exec *exec, const struct cs_action *action,
                               struct cs_err *err) CS_NODISCARD;

@@ -26,11 +26,12 @@ static void link_whole(const struct cs_params *p, struct cs_shard *t)
     t->part = p->view.whole != NULL ? &p->view.part[id] : NULL;
 }
 
-static int32_t add_layer(struct cs_params *p, const struct cs_layer *layer)
+/* is_copy: another rank has it too, and counts it */
+static int32_t add_layer(struct cs_params *p, const struct cs_layer *layer, bool is_copy)
 {
     for (int32_t i = 0; i < layer->n_params; i++) {
         const struct cs_param *param = &p->graph->params[layer->first_param + i];
-        p->shard[p->n++] = (struct cs_shard){.param = param, .is_counted = true};
+        p->shard[p->n++] = (struct cs_shard){.param = param, .is_counted = !is_copy};
         link_whole(p, &p->shard[p->n - 1]);
     }
     return layer->n_params;
@@ -49,7 +50,8 @@ static void add_entries(struct cs_params *p, const struct cs_plan *plan, int ran
         const struct cs_stage *stage;
         const int32_t n = stage_layers(plan, rank, s, &stage);
         for (int32_t l = 0; l < n; l++)
-            add_layer(p, &p->graph->layers[stage->first_layer + l]);
+            add_layer(p, &p->graph->layers[stage->first_layer + l],
+                      stage->copies > 1 && stage->index > 0);
     }
     qsort(p->shard, (size_t)p->n, sizeof *p->shard, by_param_id);
     for (int32_t i = 0; i < p->graph->n_params; i++)

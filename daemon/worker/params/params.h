@@ -57,7 +57,7 @@ struct cs_shard {
                                  * updated) */
     int32_t bucket;             /* -1: a tied view, or frozen and not divided */
     bool is_tied_head;          /* the head's entry of the embedding */
-    bool is_counted;            /* in the norm, in checkpoints, in the hash: once over all stages */
+    bool is_counted; /* in the norm, in checkpoints, in the hash: once over all stages and copies */
     bool is_restored; /* frozen, but from a checkpoint: it was trained before it was frozen */
     float *restored;  /* host memory, what the checkpoint held; NULL: master has it */
     /* of the whole product that begins with this matrix (a group's first); the parameters' own */

@@ -74,6 +74,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
                                err));
     CS_TRY(
         cs_expert_ranks_new(plan, c->rank, t->params, c->comm, c->deadline_ms, &t->experts, err));
+    CS_TRY(cs_copies_new(plan, c->rank, t->params, c->comm, c->deadline_ms, &t->copies, err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
         CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
@@ -89,6 +90,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .sharers = c->sharers,
         .replicas = c->replicas,
         .tensors = t->tensors,
+        .copies = t->copies,
         .ring = c->ring,
         .rank = rank,
         .replica = cs_plan_replica(plan, c->rank),
@@ -131,6 +133,7 @@ void cs_trainer_free(struct cs_trainer *trainer)
     cs_optim_free(trainer->optim);
     cs_tensor_ranks_free(trainer->tensors);
     cs_expert_ranks_free(trainer->experts);
+    cs_copies_free(trainer->copies);
     cs_params_free(trainer->params);
     for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
         cs_input_free(&trainer->inputs[i]);

@@ -32,6 +32,7 @@ struct cs_trainer {
     struct cs_program_entry *programs;
     struct cs_tensor_ranks *tensors; /* NULL: no others share its stage */
     struct cs_expert_ranks *experts; /* NULL: no others have experts of it */
+    struct cs_copies *copies;        /* NULL: it has none of an encoder */
     bool has_head; /* a rank that tells the loss, one in every replica and part of a context */
     /* of a step: the slots of this rank's lane of its replica; of another one, while these are prepared */
     struct cs_manifest *own, *beside;
