@@ -35,14 +35,12 @@ static int64_t begin_of(const struct cs_shard *t, int k, int n)
 }
 
 /* A message of the part that copy k sums, to or from a copy. */
-static struct cs_xfer part_of(const struct cs_group *g, const struct cs_shard *t, int k, float *data,
-                              int with, bool is_send)
+static struct cs_xfer part_of(const struct cs_group *g, const struct cs_shard *t, int k,
+                              float *data, int with, bool is_send)
 {
     const int64_t n = begin_of(t, k + 1, g->n) - begin_of(t, k, g->n);
-    return (struct cs_xfer){.peer = g->rank[with],
-                            .data = data,
-                            .bytes = (size_t)n * sizeof *data,
-                            .is_send = is_send};
+    return (struct cs_xfer){
+        .peer = g->rank[with], .data = data, .bytes = (size_t)n * sizeof *data, .is_send = is_send};
 }
 
 /* Every part to who sums it; what comes lies in `theirs`. */
@@ -95,8 +93,7 @@ static enum cs_status give_sums(struct cs_copies *c, const struct cs_stage *stag
         for (int k = 0; is_summed(t, stage) && k < g->n; k++) {
             if (k == me)
                 continue;
-            c->xfer[n++] =
-                part_of(g, t, me, (float *)t->grad + begin_of(t, me, g->n), k, true);
+            c->xfer[n++] = part_of(g, t, me, (float *)t->grad + begin_of(t, me, g->n), k, true);
             c->xfer[n++] = part_of(g, t, k, (float *)t->grad + begin_of(t, k, g->n), k, false);
         }
     }
@@ -120,8 +117,7 @@ static enum cs_status make_room(struct cs_copies *c, struct cs_err *err)
     size_t floats = 1, n = 1;
     for (int32_t s = 0; s < c->plan->n_stages; s++) {
         const struct cs_group *g = group_of(c, s);
-        const bool is_here =
-            c->plan->stages[s].rank == cs_plan_rank_in_replica(c->plan, c->rank);
+        const bool is_here = c->plan->stages[s].rank == cs_plan_rank_in_replica(c->plan, c->rank);
         for (int32_t i = 0; is_here && g != NULL && i < c->params->n; i++) {
             const struct cs_shard *t = &c->params->shard[i];
             if (!is_summed(t, &c->plan->stages[s]))
