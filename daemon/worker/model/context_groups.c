@@ -33,7 +33,7 @@ struct cs_context_groups cs_context_groups_of(const struct cs_run *run,
     const int32_t few = (int32_t)worth;
     if (!is_back)
         return (struct cs_context_groups){
-            2, {0, few, all}
+            2, {0, all / 2, all}
         };
     if (3 * few > all)
         return (struct cs_context_groups){

@@ -1,6 +1,6 @@
-/* Groups of heads of keys that travel one after the other (context.h), by what all ranks know. Attention of the
- * first one waits until its keys are here, so it has as few heads as are worth a message; the others hide
- * behind it. Backward the gradients of the last one are awaited, so that has as few. */
+/* Groups of heads of keys that travel one after the other (context.h), by what all ranks know. Forward two of as
+ * many heads were the fastest (tests/bench/RESULTS.md). Backward attention waits for the keys of the first, and
+ * somebody for the gradients of the last: both have as few heads as are worth a message. */
 #ifndef CS_WORKER_MODEL_CONTEXT_GROUPS_H
 #define CS_WORKER_MODEL_CONTEXT_GROUPS_H
 
