@@ -48,23 +48,6 @@ static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *
     return (struct sums){is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0};
 }
 
-/* What of a block's sums a rank waits for, its own costs being `cost`. A GPU makes a second product in
- * groups of rows, and sums one beside the next: the last is waited for. Sums of gradients run beside those
- * of the first products' weights, which are half of a block's (worker/layer/tensors.h). */
-static struct sums waited_for(struct sums sums, const struct cs_layer *layer,
-                              const struct cs_device_class *device,
-                              const struct cs_layer_cost *cost)
-{
-    enum { GROUPS = 2 };
-
-    const int64_t beside = layer->needs_weight_grad ? cost->bwd_weight_ns / 2 : 0;
-    if (device->units == 0 || layer->kind != CS_LAYER_BLOCK)
-        return sums;
-    sums.fwd = share(sums.fwd, GROUPS);
-    sums.bwd = beside > 0 ? (sums.bwd > beside ? sums.bwd - beside : 0) : share(sums.bwd, GROUPS);
-    return sums;
-}
-
 /* A look-up writes all rows, whoever has the word. */
 static bool is_shared(const struct cs_graph *graph, const struct cs_layer *layer)
 {
@@ -83,12 +66,9 @@ void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
         const int32_t shares = layer->kind == CS_LAYER_EMBED ? 1 : tp;
         if (tp == 1 || !is_shared(graph, layer))
             continue;
-        cost[i].fwd_ns = share(cost[i].fwd_ns, shares);
-        cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, shares);
+        const struct sums sums = sums_of(graph, layer, budget, device, tp);
+        cost[i].fwd_ns = share(cost[i].fwd_ns, shares) + sums.fwd;
+        cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, shares) + sums.bwd;
         cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);
-        const struct sums sums =
-            waited_for(sums_of(graph, layer, budget, device, tp), layer, device, &cost[i]);
-        cost[i].fwd_ns += sums.fwd;
-        cost[i].bwd_input_ns += sums.bwd;
     }
 }
