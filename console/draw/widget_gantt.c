@@ -72,6 +72,20 @@ static void add_span(struct columns *c, const struct cs_span *span, struct cs_ga
     }
 }
 
+/* spans are sorted by rank: the first of this one */
+static int32_t first_of(const struct cs_span_step *step, int32_t rank)
+{
+    int32_t low = 0, high = step->n_spans;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (step->span[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void cs_gantt_row(const struct cs_span_step *step, int32_t stage, int32_t rank,
                   struct cs_window window, int width, struct cs_gantt_cell *cells)
 {
@@ -83,7 +97,7 @@ void cs_gantt_row(const struct cs_span_step *step, int32_t stage, int32_t rank,
     c.column_ns = (double)(window.to_ns - window.from_ns) / c.width;
     for (int i = 0; i < c.width; i++)
         cells[i] = (struct cs_gantt_cell){0, CS_STYLE_IDLE};
-    for (int32_t i = 0; i < step->n_spans; i++)
+    for (int32_t i = first_of(step, rank); i < step->n_spans && step->span[i].rank == rank; i++)
         if (is_on_row(&step->span[i], stage, rank))
             add_span(&c, &step->span[i], cells);
     bool has_room = c.n_spans <= c.width; /* short spans are seen too, unless they would fill all */

@@ -26,6 +26,29 @@ static bool has_wait_events(const struct cs_span_input *in)
     return false;
 }
 
+/* Once for a step: a screen asks for every stage, and there may be thousands. */
+static void add_up(struct cs_timeline *timeline)
+{
+    const struct cs_span_step *step = &timeline->spans;
+    timeline->sum = CS_NEW_ARRAY(timeline->arena, struct cs_timeline_sum, step->n_stages);
+    timeline->opt_ns = CS_NEW_ARRAY(timeline->arena, int64_t, step->n_ranks);
+    for (int32_t i = 0; i < step->n_spans; i++) {
+        const struct cs_span *span = &step->span[i];
+        const int64_t length_ns = span->end_ns - span->start_ns;
+        const enum cs_op op = cs_op_of_letter(span->key.letter);
+        if (op == CS_OP_STEP && span->rank >= 0 && span->rank < step->n_ranks)
+            timeline->opt_ns[span->rank] += length_ns;
+        if (span->key.stage < 0 || span->key.stage >= step->n_stages || !span->key.is_compute)
+            continue;
+        struct cs_timeline_sum *sum = &timeline->sum[span->key.stage];
+        const bool is_fwd = cs_op_does(op, CS_PART_FORWARD);
+        *(is_fwd ? &sum->fwd_ns : &sum->bwd_ns) += length_ns;
+        sum->n_fwd += is_fwd;
+        sum->n_input += cs_op_does(op, CS_PART_INPUT);
+        sum->n_weight += op == CS_OP_BWD_WEIGHT;
+    }
+}
+
 void cs_timeline_set(struct cs_timeline *timeline, const struct cs_span_input *in, int64_t step,
                      int32_t slots)
 {
@@ -35,6 +58,7 @@ void cs_timeline_set(struct cs_timeline *timeline, const struct cs_span_input *i
     timeline->slots = slots;
     timeline->has_waits = has_wait_events(in);
     cs_span_build(in, timeline->arena, &timeline->spans);
+    add_up(timeline);
 }
 
 enum cs_status cs_timeline_predict(struct cs_timeline *timeline, const struct cs_plan *plan,
@@ -247,28 +271,15 @@ struct cs_timeline_stage cs_timeline_stage(const struct cs_timeline *timeline, i
                                     .fwd_ns = (double)NAN,
                                     .bwd_ns = (double)NAN,
                                     .bubble = (double)NAN};
-    int64_t fwd_ns = 0, bwd_ns = 0;
-    int32_t n_input = 0, n_weight = 0;
     if (!timeline->arena || stage < 0 || stage >= step->n_stages)
         return out;
-    for (int32_t i = 0; i < step->n_spans; i++) {
-        const struct cs_span *span = &step->span[i];
-        int64_t length_ns = span->end_ns - span->start_ns;
-        const enum cs_op op = cs_op_of_letter(span->key.letter);
-        if (span->rank == rank && op == CS_OP_STEP)
-            out.opt_ns += length_ns;
-        if (span->key.stage != stage || !span->key.is_compute)
-            continue;
-        bool is_fwd = cs_op_does(op, CS_PART_FORWARD);
-        fwd_ns += is_fwd ? length_ns : 0;
-        bwd_ns += is_fwd ? 0 : length_ns;
-        out.n_fwd += is_fwd;
-        n_input += cs_op_does(op, CS_PART_INPUT);
-        n_weight += op == CS_OP_BWD_WEIGHT;
-    }
-    out.n_bwd = n_input > n_weight ? n_input : n_weight;
-    out.fwd_ns = out.n_fwd ? (double)fwd_ns / out.n_fwd : (double)NAN;
-    out.bwd_ns = out.n_bwd ? (double)bwd_ns / out.n_bwd : (double)NAN;
+    const struct cs_timeline_sum *sum = &timeline->sum[stage];
+    if (rank >= 0 && rank < step->n_ranks)
+        out.opt_ns = timeline->opt_ns[rank];
+    out.n_fwd = sum->n_fwd;
+    out.n_bwd = sum->n_input > sum->n_weight ? sum->n_input : sum->n_weight;
+    out.fwd_ns = out.n_fwd ? (double)sum->fwd_ns / out.n_fwd : (double)NAN;
+    out.bwd_ns = out.n_bwd ? (double)sum->bwd_ns / out.n_bwd : (double)NAN;
     out.busy_ns = step->busy_ns[stage];
     out.idle_ns = step->makespan_ns - out.busy_ns;
     out.bubble = step->bubble[stage];

@@ -9,10 +9,17 @@
 #include "core/sched/sim/sim.h"
 #include "core/trace/span.h"
 
+struct cs_timeline_sum {
+    int64_t fwd_ns, bwd_ns;
+    int32_t n_fwd, n_input, n_weight;
+};
+
 struct cs_timeline {
-    struct cs_arena *arena;    /* NULL: empty */
-    struct cs_span_step spans; /* as cs_span_build */
-    int64_t step;              /* -1: predicted */
+    struct cs_arena *arena;      /* NULL: empty */
+    struct cs_span_step spans;   /* as cs_span_build */
+    struct cs_timeline_sum *sum; /* (n_stages) over all ranks of a stage */
+    int64_t *opt_ns;             /* (n_ranks) */
+    int64_t step;                /* -1: predicted */
     int32_t slots;
     bool has_waits; /* waits are known */
 };

@@ -134,7 +134,8 @@ void cs_test_replay_new(struct cs_test_replay *t, const struct cs_test_spec *spe
     struct cs_err err = {.text = ""};
     struct cs_spec *read = NULL;
     struct cs_device_class device = *cs_device_class_find("cpu");
-    const struct cs_cluster cluster = {&device, 1, 64};
+    const struct cs_cluster cluster = {
+        &device, 1 + spec->llm_pp * (spec->llm_cp > 0 ? spec->llm_cp : 1) / 64, 64};
     *t = (struct cs_test_replay){.arena = cs_arena_new(0)};
     t->graph = cs_test_graph(spec, t->arena, &t->spec);
     MUST(cs_spec_read(t->spec, t->arena, &read, &err));
