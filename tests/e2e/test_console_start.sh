@@ -48,6 +48,15 @@ for i in 1 2 3 4 5; do
 done
 "$C" daemon stop >/dev/null
 
+# the daemon itself reads what consoles read
+mkdir -m 700 "$work/run3"
+CORNSTARCH_STATE_DIR=$work/state3 CORNSTARCH_RUNTIME_DIR=$work/run3 "$CORNSTARCH_BIN/cornstarchd" --background
+[ -S "$work/run3/daemon.sock" ] && [ -e "$work/state3/history.db" ] || fail "cornstarchd is not where the variables say"
+CORNSTARCH_STATE_DIR=$work/state3 CORNSTARCH_RUNTIME_DIR=$work/run3 "$C" daemon stop >/dev/null || fail "nobody answers there"
+rc=0
+CORNSTARCH_STATE_DIR=state3 "$CORNSTARCH_BIN/cornstarchd" --background 2>"$work/err" || rc=$?
+[ $rc -ne 0 ] && grep -q 'CORNSTARCH_STATE_DIR must be an absolute path' "$work/err" || fail "a relative state directory: exit $rc"
+
 # the state directory is a file
 rc=0
 : >"$work/file"

@@ -195,8 +195,10 @@ static void state_directory_follows_xdg(void **state)
 {
     (void)state;
     char dir[CS_PATH_CAP];
+    struct cs_err err;
     setenv("HOME", "/home/ada", 1);
     unsetenv("XDG_STATE_HOME");
+    unsetenv("CORNSTARCH_STATE_DIR");
     assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
     assert_string_equal(dir, "/home/ada/.local/state/cornstarch");
     setenv("XDG_STATE_HOME", "relative", 1); /* the rules say: ignore */
@@ -205,6 +207,14 @@ static void state_directory_follows_xdg(void **state)
     setenv("XDG_STATE_HOME", "/var/s", 1);
     assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
     assert_string_equal(dir, "/var/s/cornstarch");
+    setenv("CORNSTARCH_STATE_DIR", "/srv/state",
+           1); /* of every program, before what sessions say */
+    assert_int_equal(cs_dir_state(dir, NULL), CS_OK);
+    assert_string_equal(dir, "/srv/state");
+    setenv("CORNSTARCH_STATE_DIR", "state", 1);
+    assert_int_equal(cs_dir_state(dir, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "CORNSTARCH_STATE_DIR must be an absolute path, not 'state'"));
+    unsetenv("CORNSTARCH_STATE_DIR");
 }
 
 static void runtime_directory_must_be_ours_alone(void **state)
@@ -213,6 +223,10 @@ static void runtime_directory_must_be_ours_alone(void **state)
     char dir[CS_PATH_CAP], expected[CS_PATH_CAP];
     struct cs_err err;
     setenv("XDG_RUNTIME_DIR", root, 1);
+    setenv("CORNSTARCH_RUNTIME_DIR", "/srv/run", 1);
+    assert_int_equal(cs_dir_runtime(dir, &err), CS_OK);
+    assert_string_equal(dir, "/srv/run");
+    unsetenv("CORNSTARCH_RUNTIME_DIR");
     assert_int_equal(cs_dir_runtime(dir, &err), CS_OK);
     assert_string_equal(dir, in_root("cornstarch"));
     assert_int_equal(mode_of(dir), 0700);

@@ -16,8 +16,25 @@ static const char *absolute_env(const char *name)
     return value && value[0] == '/' ? value : NULL;
 }
 
+/* *is_given false: the variable is not set */
+static enum cs_status given_dir(const char *name, bool *is_given, char out[CS_PATH_CAP],
+                                struct cs_err *err)
+{
+    const char *value = getenv(name);
+    *is_given = value && value[0];
+    if (!*is_given)
+        return CS_OK;
+    if (value[0] != '/')
+        return cs_fail(err, CS_INVALID, "%s must be an absolute path, not '%s'", name, value);
+    return cs_path(out, err, "%s", value);
+}
+
 enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err)
 {
+    bool is_given;
+    CS_TRY(given_dir("CORNSTARCH_STATE_DIR", &is_given, out, err));
+    if (is_given)
+        return CS_OK;
     const char *base = absolute_env("XDG_STATE_HOME");
     if (base)
         return cs_path(out, err, "%s/cornstarch", base);
@@ -63,8 +80,11 @@ enum cs_status cs_dir_runtime_why(char out[CS_PATH_CAP], char *why, size_t cap, 
 {
     const char *base = absolute_env("XDG_RUNTIME_DIR"), *tmp = absolute_env("TMPDIR");
     struct cs_err first;
-    bool is_usable;
+    bool is_usable, is_given;
     why[0] = '\0';
+    CS_TRY(given_dir("CORNSTARCH_RUNTIME_DIR", &is_given, out, err));
+    if (is_given)
+        return CS_OK;
     if (base) {
         CS_TRY(cs_path(out, err, "%s/cornstarch", base));
         enum cs_status status = try_private(out, &is_usable, &first);

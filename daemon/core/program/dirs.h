@@ -6,9 +6,10 @@
 
 #include "core/base/io.h"
 
-/* $XDG_STATE_HOME/cornstarch, else ~/.local/state/cornstarch. Not created. */
+/* $CORNSTARCH_STATE_DIR (CS_INVALID: not an absolute path), $XDG_STATE_HOME/cornstarch, else
+ * ~/.local/state/cornstarch. Not created. */
 CS_NODISCARD enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err);
-/* $XDG_RUNTIME_DIR/cornstarch; where that cannot be made or written (a batch job without a session, a
+/* $CORNSTARCH_RUNTIME_DIR as it is (CS_INVALID: not an absolute path), else $XDG_RUNTIME_DIR/cornstarch; where that cannot be made or written (a batch job without a session, a
  * session that has ended), and without the variable, $TMPDIR (or /tmp) "/cornstarch-UID". Created
  * 0700; CS_REFUSED when it is a link, not ours or open to others: nobody steps aside from that
  * silently. */
