@@ -4,6 +4,9 @@
 
 #include "lua/base/args.h"
 
+/* of a model whose script gave it none */
+#define CS_LUA_MODEL_NAME "mllm"
+
 struct cs_lua_area {
     const struct cs_lua_function *functions;
     int n;

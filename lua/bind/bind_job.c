@@ -32,7 +32,7 @@ static const struct cs_arg decay_args[] = {
     {"final_ratio", CS_ARG_NUMBER, false, NULL, 0, 1, 0, "0", "learning rate at the end over the peak"},
 };
 static const struct cs_arg job_args[] = {
-    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "the script's name", "shown on the screens"},
+    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "the model's name where it has one, else the script's", "shown on the screens"},
     {"plan", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PLAN, NULL, "made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names"},
     {"data", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_DATA, NULL, "what is trained on"},
     {"eval", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "{ data = ..., every_steps = 500, metric = \"exact_match\", max_samples = 500 }"},
@@ -228,7 +228,11 @@ static int call_job(lua_State *L)
     int self = lua_gettop(L);
     json_t *document = job_document(plan->json);
     value->json = document;
-    json_object_set_new(document, "name", json_string(cs_lua_args_string(L, "name", name)));
+    const char *of_model =
+        json_string_value(json_object_get(json_object_get(plan->json, "model"), "name"));
+    const bool is_named = of_model && strcmp(of_model, CS_LUA_MODEL_NAME) != 0;
+    json_object_set_new(document, "name",
+                        json_string(cs_lua_args_string(L, "name", is_named ? of_model : name)));
     json_object_set_new(document, "seed", json_integer(cs_lua_args_int(L, "seed", 0)));
     json_object_set_new(document, "steps", json_integer(cs_lua_args_int(L, "steps", 1)));
     json_object_set_new(document, "batch_samples",

@@ -214,7 +214,7 @@ function live_:logs(...) end
 ---@field init? "weights"|"random" read the weights; or fresh ones, which fit other encoders and language models too (default "weights")
 
 ---@class cs.mllm.Args
----@field name? string shown on the screens (default "mllm")
+---@field name? string shown on the screens; also of the job where it has none (default "mllm")
 ---@field encoders? table name = { from = cs.hf ..., projector = ..., token = ... } (default {})
 ---@field llm? cs.hf the language model, cs.hf "DIR"; required without from
 ---@field from? string instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's
@@ -278,7 +278,7 @@ function live_:logs(...) end
 ---@field final_ratio? number learning rate at the end over the peak (default 0)
 
 ---@class cs.job.Args
----@field name? string shown on the screens (default the script's name)
+---@field name? string shown on the screens (default the model's name where it has one, else the script's)
 ---@field plan cs.plan made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names
 ---@field data cs.data what is trained on
 ---@field eval? table { data = ..., every_steps = 500, metric = "exact_match", max_samples = 500 }

@@ -31,7 +31,7 @@ static const struct cs_arg linear_args[] = {
     {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "directory with trained weights, which also says what stands above; absent: random"},
 };
 static const struct cs_arg mllm_args[] = {
-    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens"},
+    {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "\"mllm\"", "shown on the screens; also of the job where it has none"},
     {"encoders", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "name = { from = cs.hf ..., projector = ..., token = ... }"},
     {"llm", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\"; required without from"},
     {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's"},
@@ -127,7 +127,7 @@ static int call_mllm(lua_State *L)
     cs_lua_take_positional(L, "from");
     cs_lua_args_check(L, &functions[MLLM]);
     cs_lua_take_whole(L);
-    const char *name = cs_lua_args_string(L, "name", "mllm");
+    const char *name = cs_lua_args_string(L, "name", CS_LUA_MODEL_NAME);
     const struct cs_lua_value *llm = cs_lua_args_value(L, "llm");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_MODEL, NULL);
     int self = lua_gettop(L);

@@ -18,5 +18,8 @@ local settings = {
 }
 local job = cs.job(settings)
 assert(settings.plan == search, "what is given stays as it is")
+assert(job:spec().name == "found", "a job is called as its model where the script says nothing else")
+settings.name = "own"
+assert(cs.job(settings):spec().name == "own")
 assert(job:spec().plan_hash == search:plan():hash(), "the fastest that jobs run")
 return job
