@@ -147,6 +147,10 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
         cs_draw(area, 1, 2, CS_STYLE_DIM,
                 store->logs.n ? "no line passes the filter (v level, r source, f text)"
                               : "no log lines yet");
+        const struct cs_store_job *job = cs_store_selected(store);
+        if (job && job->reason[0] && store->logs.n == 0)
+            cs_draw_wrap(area, 1, 4, area.w - 2, area.h - 4, CS_STYLE_TEXT, screen->glyphs,
+                         job->reason);
         return;
     }
     if (screen->at.is_log_whole && area.h >= 8)

@@ -353,12 +353,18 @@ static void draw_table(const struct chart *c, int y)
 
 static void draw_nothing(const struct cs_store *store, struct cs_area area)
 {
+    const struct cs_store_job *job = cs_store_selected(store);
     if (store->job == 0)
         cs_draw(area, 1, 2, CS_STYLE_DIM, "no job is open: press 1, choose one, Enter");
     else if (store->model_error[0])
         cs_draw(area, 1, 2, CS_STYLE_BAD, store->model_error);
     else
         cs_draw(area, 1, 2, CS_STYLE_DIM, "no plan and no measured step yet");
+    if (job && job->reason[0] && !store->model_error[0]) { /* why it waits */
+        const int x = 1 + cs_drawf(area, 1, 4, CS_STYLE_TITLE, "%s ", job->state);
+        cs_draw_wrap(area, x, 4, area.w - x - 1, area.h - 4, CS_STYLE_TEXT, CS_GLYPHS_ASCII,
+                     job->reason);
+    }
 }
 
 static void draw(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area)
