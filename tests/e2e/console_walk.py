@@ -56,8 +56,8 @@ while pressed < n_keys:
             break
     if not back_to_jobs(terminal):
         code = terminal.wait_end()
-        if code != 0:
-            raise SystemExit("after %d keys of seed %d it ended with %d" % (pressed, seed, code))
+        if code not in (0, -signal.SIGINT): # C-c that came when it had left already
+            raise SystemExit("after %d keys of seed %d it ended with %d: %s" % (pressed, seed, code, terminal.text()))
         terminal, opened = open_console(), opened + 1
     if chance.random() < 0.1:
         pid = subprocess.run([console, "daemon", "status", "--json"], stdout=subprocess.PIPE, text=True).stdout

@@ -20,7 +20,8 @@ class Terminal:
     def __init__(self, command, cols=100, rows=30, limit_s=60):
         self.cols, self.rows, self.limit_s = cols, rows, limit_s
         self.cells = [[" "] * cols for _ in range(rows)]
-        self.x = self.y = 0
+        self.x = self.y = self.top = 0
+        self.bottom, self.saved = rows - 1, (0, 0)
         self.modes, self.told, self.rest, self.last = {}, [], "", " "
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self.pid, self.fd = pty.fork()
@@ -65,7 +66,8 @@ class Terminal:
     def resize(self, cols, rows):
         self.cols, self.rows = cols, rows
         self.cells = [[" "] * cols for _ in range(rows)]
-        self.x = self.y = 0
+        self.x = self.y = self.top = 0
+        self.bottom = rows - 1
         try:
             fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
         except OSError:
@@ -84,11 +86,32 @@ class Terminal:
                 raise SystemExit("it does not end; the screen:\n%s" % self.text())
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
+    def move_lines(self, first, last, n):
+        """The lines from first to last go up by n, negative: down; what comes in is blank."""
+        size = last - first + 1
+        n = max(-size, min(n, size))
+        blank = [[" "] * self.cols for _ in range(abs(n))]
+        lines = self.cells[first:last + 1]
+        self.cells[first:last + 1] = lines[n:] + blank if n >= 0 else blank + lines[:n]
+
+    def last_line(self):
+        return min(self.bottom, self.rows - 1)
+
     def down(self):
-        if self.y == self.rows - 1:
-            self.cells = self.cells[1:] + [[" "] * self.cols]
-        else:
+        if self.y == self.last_line():
+            self.move_lines(self.top, self.y, 1)
+        elif self.y < self.rows - 1:
             self.y += 1
+
+    def escape(self, letter):
+        if letter == "M" and self.y == self.top:
+            self.move_lines(self.top, self.last_line(), -1)
+        elif letter == "M":
+            self.y = max(self.y - 1, 0)
+        elif letter == "7":
+            self.saved = self.x, self.y
+        elif letter == "8":
+            self.x, self.y = self.saved
 
     def put(self, c):
         if c == "\r":
@@ -127,6 +150,13 @@ class Terminal:
         elif letter == "K":
             a, b = (0, self.x + 1) if n[0] == 1 else (self.x, self.cols)
             self.cells[self.y][a:b] = [" "] * (b - a)
+        elif letter == "r" and not private:
+            self.top, self.bottom = first - 1, (n[1] if len(n) > 1 and n[1] else self.rows) - 1
+            self.x = self.y = 0
+        elif letter in "LM":
+            self.move_lines(self.y, self.last_line(), first if letter == "M" else -first)
+        elif letter in "ST":
+            self.move_lines(self.top, self.last_line(), first if letter == "S" else -first)
         elif letter == "b": # the last character again
             for _ in range(first):
                 self.put(self.last)
@@ -157,6 +187,8 @@ class Terminal:
                 continue
             if found.group(4) is not None:
                 self.told.append(found.group(4))
+            elif found.group(5):
+                self.escape(found.group(5))
             elif found.group(3):
                 self.obey(found.group(1), found.group(2), found.group(3))
                 self.y, self.x = max(0, min(self.y, self.rows - 1)), max(0, min(self.x, self.cols))

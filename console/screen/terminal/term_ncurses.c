@@ -75,7 +75,12 @@ enum cs_status cs_term_open(const char *color, struct cs_term **out, struct cs_e
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return cs_fail(err, CS_UNSUPPORTED,
                        "standard input and output must be a terminal; try --plain");
+    struct sigaction before[2]; /* the library's own handlers end the program with 1, also later */
+    sigaction(SIGINT, NULL, &before[0]);
+    sigaction(SIGTERM, NULL, &before[1]);
     SCREEN *screen = newterm(NULL, stdout, stdin);
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGTERM, &before[1], NULL);
     if (!screen)
         return cs_fail(err, CS_UNSUPPORTED, "unknown terminal TERM=%s; try --plain",
                        name ? name : "");

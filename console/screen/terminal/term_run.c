@@ -57,6 +57,8 @@ static pid_t feed(const struct cs_buf *input, int *read_end)
 int cs_term_run(struct cs_term *term, const char *command, const struct cs_buf *input)
 {
     int status = -1, from = -1;
+    struct sigaction before, ignored = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &ignored, &before); /* C-c there is not ours, as with system(3) */
     const pid_t feeder = input ? feed(input, &from) : 0;
     cs_term_modes(false);
     endwin();
@@ -74,6 +76,7 @@ int cs_term_run(struct cs_term *term, const char *command, const struct cs_buf *
         ;
     while (feeder > 0 && waitpid(feeder, NULL, 0) == -1 && errno == EINTR)
         ;
+    sigaction(SIGINT, &before, NULL);
     cs_term_modes(true);
     cs_term_resize(term);
     refresh();
