@@ -48,10 +48,22 @@ static const json_t *pick(lua_State *L, const json_t *plans)
     return NULL;
 }
 
+/* What jobs have to be told: levels above 1 where several ranks have the same weights, replicas of an
+ * encoder that are not as many as those of all. */
+static bool is_said(const char *key, const json_t *at, json_int_t dp)
+{
+    const json_int_t own = json_integer_value(json_object_get(at, "dp"));
+    if (strcmp(key, "zero") == 0)
+        return json_integer_value(json_object_get(at, key)) > 1 &&
+               own * json_integer_value(json_object_get(at, "cp")) > 1;
+    return strcmp(key, "dp") != 0 || (own != dp && strcmp(text_of(at, "place"), "own") == 0);
+}
+
 /* stages, ranks that share them and recompute of every module */
 static void push_parallel(lua_State *L, const json_t *row)
 {
-    static const char *const keys[] = {"pp", "tp", "cp", "ep", "recompute"};
+    static const char *const keys[] = {"pp", "tp", "cp", "ep", "dp", "zero", "recompute"};
+    const json_int_t dp = json_integer_value(json_object_get(row, "dp"));
     const char *name;
     json_t *at;
     lua_newtable(L);
@@ -60,7 +72,7 @@ static void push_parallel(lua_State *L, const json_t *row)
         lua_newtable(L);
         for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
             const json_t *given = json_object_get(at, keys[i]); /* ep: where it is above 1 */
-            if (given == NULL)
+            if (given == NULL || !is_said(keys[i], at, dp))
                 continue;
             cs_lua_push_json(L, given);
             lua_setfield(L, -2, keys[i]);

@@ -22,4 +22,11 @@ assert(job:spec().name == "found", "a job is called as its model where the scrip
 settings.name = "own"
 assert(cs.job(settings):spec().name == "own")
 assert(job:spec().plan_hash == search:plan():hash(), "the fastest that jobs run")
+
+-- what replicas divide in a found layout is divided in its job
+local divided = cs.search { model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 4 }, seq_tokens = 576,
+  batch_slots = 4, dp = 2, zero = 3, schedule = "1f1b", runs = true, simulate = 8, compare = false }
+settings.plan = divided
+local parallel = cs.job(settings):spec().plan.parallel
+assert(parallel.llm.zero == 3 and parallel.vision.zero == 3, "zero of the job is that of the layout")
 return job
