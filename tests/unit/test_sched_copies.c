@@ -2,6 +2,7 @@
  * limits of ranks; the six rules of the verifier, each broken once. */
 #include "core/plan/groups.h"
 #include "core/plan/make/planner.h"
+#include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/limits.h"
 #include "core/sched/proof/verify.h"
