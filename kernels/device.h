@@ -83,10 +83,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-/* Multiprocessors of a communicator of sums. */
-enum { CS_DEVICE_SUM_UNITS = 16 };
-
-#define CS_DEVICE_VERSION 9
+#define CS_DEVICE_VERSION 8
 
 struct cs_device_properties {
     char name[128];
@@ -165,10 +162,6 @@ struct cs_device_ops {
     enum cs_status (*capture_end)(void *handle, void *stream, void **graph, struct cs_err *err);
     enum cs_status (*graph_launch)(void *handle, void *graph, void *stream, struct cs_err *err);
     void (*graph_destroy)(void *handle, void *graph); /* NULL: nothing */
-
-    /* Matrix products from now on leave so many multiprocessors to what runs beside them on other
-     * streams (sums, messages); 0: none, as it begins. They may round differently. */
-    void (*leave)(void *handle, int32_t processors);
 };
 
 /* The one symbol that libcornstarch-cuda.so exports: operators with bf16 as act type, NULL when

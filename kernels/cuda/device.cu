@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_ops.cuh"
-#include "kernels/cuda/gemm/gemm.cuh"
 
 enum cs_status cs_cuda_fail(struct cs_err *err, const char *file, int line, enum cs_status status,
                             const char *fmt, ...)
@@ -326,5 +325,4 @@ const struct cs_device_ops cs_cuda_device_ops = {
     .capture_end = capture_end,
     .graph_launch = graph_launch,
     .graph_destroy = graph_destroy,
-    .leave = cs_cuda_gemm_leave,
 };

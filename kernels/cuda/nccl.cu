@@ -21,11 +21,11 @@ static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as 
 static const struct {
     int least, most;
 } ctas[] = {
-    {1,                   2                  }, /* lane */
-    {1,                   16                 }, /* group */
-    {32,                  32                 }, /* bulk */
-    {32,                  32                 }, /* rows */
-    {CS_DEVICE_SUM_UNITS, CS_DEVICE_SUM_UNITS}, /* sums */
+    {1,  2 }, /* lane */
+    {1,  16}, /* group */
+    {32, 32}, /* bulk */
+    {32, 32}, /* rows */
+    {32, 32}, /* sums */
 };
 
 static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_SUMS + 1, "one for every kind");

@@ -68,7 +68,7 @@ static void one_wgrad(struct lab *lab, struct wgrad_args g)
     lab_run(lab, &c);
 }
 
-static void all_products(struct lab *lab)
+static void test_gemm(struct lab *lab)
 {
     for (size_t i = 0; i < CS_ARRAY_LEN(gemm_size); i++)
         for (int trans = 0; trans < 4; trans++)
@@ -85,31 +85,13 @@ static void all_products(struct lab *lab)
                 }
                 one_gemm(lab, g, pad);
             }
-}
-
-static void all_wgrads(struct lab *lab)
-{
+    lab_group(lab, "gemm");
     for (size_t i = 0; i < CS_ARRAY_LEN(gemm_size); i++) {
         const int64_t m = gemm_size[i][0], n = gemm_size[i][1], k = gemm_size[i][2];
         one_wgrad(lab, (struct wgrad_args){k, m, n, m, n});
         one_wgrad(lab, (struct wgrad_args){k, m, n, m + 8, n + 5});
     }
-}
-
-static void test_gemm(struct lab *lab)
-{
-    all_products(lab);
-    lab_group(lab, "gemm");
-    all_wgrads(lab);
     lab_group(lab, "gemm_wgrad");
-    lab->device->leave(lab->handle, CS_DEVICE_SUM_UNITS);
-    all_products(lab);
-    one_gemm(lab, (struct gemm_args){.m = 2000, .n = 1504, .k = 256, .alpha = 1.0f}, 0);
-    all_wgrads(lab);
-    lab->device->leave(lab->handle, 1 << 20); /* more than there are: it takes what it likes */
-    one_gemm(lab, (struct gemm_args){.m = 256, .n = 128, .k = 64, .alpha = 1.0f}, 0);
-    lab->device->leave(lab->handle, 0);
-    lab_group(lab, "gemm beside others");
 }
 
 struct bias_args {

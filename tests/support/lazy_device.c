@@ -251,12 +251,6 @@ static void graph_destroy(void *handle, void *graph)
     free(graph);
 }
 
-static void leave(void *handle, int32_t processors)
-{
-    (void)handle;
-    (void)processors;
-}
-
 /* ---- the device ---- */
 
 struct cs_device *cs_lazy_device_new(void)
@@ -290,7 +284,6 @@ struct cs_device *cs_lazy_device_new(void)
         .capture_end = capture_end,
         .graph_launch = graph_launch,
         .graph_destroy = graph_destroy,
-        .leave = leave,
     };
     l->ops = l->tape.ops;
     l->ops.name = "lazy";

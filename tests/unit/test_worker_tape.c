@@ -601,11 +601,6 @@ static void call_fill(struct args *a)
     need(a->ops->device->fill(a->ctx.handle, NULL, p, 0, (size_t)num(a), NULL));
 }
 
-static void call_leave(struct args *a)
-{
-    a->ops->device->leave(a->ctx.handle, num32(a));
-}
-
 /* gradients of another type */
 static void call_for_bf16(struct args *a)
 {
@@ -673,7 +668,6 @@ static void (*const calls[])(struct args *) = {
     call_moe_linear_wgrad,
     call_copy,
     call_fill,
-    call_leave,
     call_for_bf16,
     call_in_another_workspace,
     call_for_new_gradients,

@@ -235,12 +235,6 @@ void cs_device_zero(struct cs_device *device, void *p, size_t bytes)
         keep_error(device, &err);
 }
 
-void cs_device_leave(struct cs_device *device, int32_t processors)
-{
-    if (device->mem != NULL)
-        device->mem->leave(device->handle, processors);
-}
-
 enum cs_status cs_device_sync(struct cs_device *device, struct cs_err *err)
 {
     struct cs_err own = {0};

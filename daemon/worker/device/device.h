@@ -77,9 +77,6 @@ void cs_device_free_host(struct cs_device *device, void *p); /* accepts NULL */
 
 void cs_device_copy(struct cs_device *device, void *to, const void *from, size_t bytes);
 void cs_device_zero(struct cs_device *device, void *p, size_t bytes);
-/* Products from now on leave so many multiprocessors to others (leave in kernels/device.h); nothing
- * happens on the host. */
-void cs_device_leave(struct cs_device *device, int32_t processors);
 /* wait for everything; the first error since the last one was returned */
 enum cs_status cs_device_sync(struct cs_device *device, struct cs_err *err) CS_NODISCARD;
 /* copy to host memory and wait */

@@ -509,19 +509,12 @@ static enum cs_status fill(void *handle, void *stream, void *p, int byte, size_t
     return CS_OK;
 }
 
-static void leave(void *handle, int32_t processors)
-{
-    const struct cs_ctx own = {.handle = handle}, *ctx = &own;
-    PUT(LEAVE, I(processors));
-}
-
 /* ---- the tape ---- */
 
 void cs_tape_open(struct cs_tape *tape, struct cs_device *device)
 {
     *tape = (struct cs_tape){.device = device};
-    tape->mem = (struct cs_device_ops){
-        .version = CS_DEVICE_VERSION, .copy = copy, .fill = fill, .leave = leave};
+    tape->mem = (struct cs_device_ops){.version = CS_DEVICE_VERSION, .copy = copy, .fill = fill};
     tape->ops = (struct cs_ops){
         .version = CS_OPS_VERSION,
         .name = "tape",
@@ -638,8 +631,6 @@ static void play_call(const struct cs_tape *tape, words head)
         cs_device_copy(d, w[0].m, w[1].p, (size_t)w[2].i);
     } else if (op == CS_TAPE_FILL) {
         cs_device_zero(d, w[0].m, (size_t)w[1].i);
-    } else if (op == CS_TAPE_LEAVE) {
-        cs_device_leave(d, INT32(w[0]));
     } else {
         struct cs_ctx ctx = cs_device_ctx(d);
         ctx.workspace = head[HEAD_SPACE].m;

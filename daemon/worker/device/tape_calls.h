@@ -76,7 +76,6 @@ enum cs_tape_call {
     CS_TAPE_MOE_LINEAR_WGRAD,
     CS_TAPE_COPY,
     CS_TAPE_FILL,
-    CS_TAPE_LEAVE,
     CS_TAPE_CALLS
 };
 

@@ -169,9 +169,6 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensors.n = shape.tp;
     exec->tensors.place = at.tp;
     exec->tensors.sums = !is_host;
-    exec->tensors.units = is_host ? 0 : CS_DEVICE_SUM_UNITS;
-    if (getenv("CORNSTARCH_TENSOR_UNITS") != NULL)
-        exec->tensors.units = atoi(getenv("CORNSTARCH_TENSOR_UNITS"));
     exec->tensors.user = &exec->tensor_peers;
     exec->context_peers =
         (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};

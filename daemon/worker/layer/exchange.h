@@ -24,7 +24,6 @@ struct cs_context {
         group_bytes; /* fewest bytes of a group that are worth one: keys and values, or sums; 0: even
                             groups of any size */
     bool sums;       /* an exchange can be a sum (devices) */
-    int32_t units;   /* multiprocessors that it takes while it is under way */
     /* Exchange number `which` begins, after all that was run before; and is complete for all that is
      * run afterwards. Or the step has failed, which whoever runs it knows. */
     void (*start)(void *user, int32_t which, const struct cs_context_exchange *exchange);

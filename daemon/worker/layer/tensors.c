@@ -116,26 +116,9 @@ void cs_tensors_sum(struct cs_run *run, int64_t n, void *x)
     finish(&e);
 }
 
-/* ---- products beside sums ---- */
-
-/* Kernels of products stay on their multiprocessors to the end: where they took all, a sum would wait for
- * them. So a product beside one leaves it what it needs; that takes longer, so no more of it than a sum
- * lasts. A sum of (rows, n) acts over two ranks lasts as long as a product of them with BALANCE columns
- * of a matrix on an H200 (300 GB/s each way, 600 TFLOP/s). */
-enum { MOST_GROUPS = 16, GROUP_ROWS = 128 /* rows of a tile of products */, BALANCE = 2048 };
-
-static int64_t balance(const struct cs_run *run)
-{
-    return (int64_t)BALANCE * 2 * (run->tensors->n - 1) / run->tensors->n;
-}
-
-static void leave(struct cs_run *run, bool is_beside)
-{
-    if (run->tensors != NULL && run->tensors->units > 0)
-        cs_device_leave(run->device, is_beside ? run->tensors->units : 0);
-}
-
 /* ---- products in groups of rows ---- */
+
+enum { MOST_GROUPS = 16, GROUP_ROWS = 128 }; /* rows of a tile of products */
 
 static int64_t groups_of(const struct cs_run *run, int64_t rows, int64_t columns)
 {
@@ -148,15 +131,10 @@ static int64_t groups_of(const struct cs_run *run, int64_t rows, int64_t columns
     return n < 1 ? 1 : n < most ? n : most;
 }
 
-/* The first row of group i of n of a product over `columns`. Of two groups the sum of the first lasts as
- * long as the product of the second, and that of the second, which is waited for, is no longer. */
-static int64_t group_at(const struct cs_run *run, int64_t rows, int64_t columns, int64_t i,
-                        int64_t n)
+/* The first row of group i of n. */
+static int64_t group_at(int64_t rows, int64_t i, int64_t n)
 {
-    int64_t at = rows * i / n;
-    if (n == 2 && i == 1 && run->tensors->group_bytes > 0 && columns > balance(run))
-        at = rows * columns / (columns + balance(run));
-    at = (at + GROUP_ROWS - 1) / GROUP_ROWS * GROUP_ROWS;
+    const int64_t at = (rows * i / n + GROUP_ROWS - 1) / GROUP_ROWS * GROUP_ROWS;
     return i == n || at > rows ? rows : at;
 }
 
@@ -187,14 +165,11 @@ void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out
     const int64_t n = groups_of(run, rows, out);
     struct cs_exchange sum[MOST_GROUPS];
     for (int64_t i = 0; i < n; i++) {
-        const int64_t at = group_at(run, rows, in, i, n),
-                      rows_here = group_at(run, rows, in, i + 1, n) - at;
+        const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
         void *const here = cs_run_at(run, y, at * out);
-        leave(run, i > 0);
         cs_run_linear_act(run, rows_here, in, out, at_row(run, x, at, in), w, is_first ? b : NULL,
                           is_first ? at_row(run, residual, at, out) : NULL, CS_ACT_NONE, NULL,
                           here);
-        leave(run, false);
         sum[i] = start_acts(run, rows_here * out, here);
     }
     for (int64_t i = 0; i < n; i++)
@@ -208,33 +183,13 @@ static void dgrad_in_groups(struct cs_run *run, int64_t rows, int64_t in, int64_
     const int64_t n = groups_of(run, rows, in);
     struct cs_exchange sum[MOST_GROUPS];
     for (int64_t i = 0; i < n; i++) {
-        const int64_t at = group_at(run, rows, out, i, n),
-                      rows_here = group_at(run, rows, out, i + 1, n) - at;
+        const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
         void *const here = cs_run_at(run, dx, at * in);
-        leave(run, i > 0);
         cs_run_linear_dgrad(run, rows_here, in, out, at_row(run, dy, at, out), w, here);
-        leave(run, false);
         sum[i] = start_acts(run, rows_here * in, here);
     }
     for (int64_t i = 0; i < n; i++)
         finish(&sum[i]);
-}
-
-/* Gradients of weights while a sum is under way, which is over before they are where there are many. */
-static void wgrad_beside(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *dy,
-                         const void *x, const struct cs_shard *w, const struct cs_shard *b)
-{
-    const int64_t first = out < balance(run) ? out : balance(run);
-    const size_t size = run->ctx->grad == CS_GRAD_BF16 ? sizeof(uint16_t) : sizeof(float);
-    struct cs_ctx ctx = cs_run_grad_ctx(run, w, b);
-    leave(run, true);
-    run->ops->gemm_wgrad(&ctx, rows, first, in, dy, out, x, in, w->grad);
-    leave(run, false);
-    if (first < out)
-        run->ops->gemm_wgrad(&ctx, rows, out - first, in, at_row(run, dy, 1, first), out, x, in,
-                             (char *)w->grad + (size_t)(first * in) * size);
-    if (b != NULL && b->grad != NULL)
-        run->ops->linear_wgrad(&ctx, rows, in, out, dy, x, NULL, b->grad);
 }
 
 void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
@@ -250,9 +205,6 @@ void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_
         cs_run_linear_dgrad(run, rows, in, out, dy, w, dx);
         sum = start_acts(run, rows * in, dx);
     }
-    if (sum.run != NULL && run->tensors->units > 0)
-        wgrad_beside(run, rows, in, out, dy, x, w, b);
-    else
-        cs_run_linear_wgrad(run, rows, in, out, dy, x, w, b);
+    cs_run_linear_wgrad(run, rows, in, out, dy, x, w, b);
     finish(&sum);
 }

@@ -27,7 +27,6 @@ struct cs_gemm_key {
     int64_t align_a, align_b, align_c; /* bytes: 1..16; c: the lesser of c and d */
     int64_t epilogue;
     int64_t beta; /* 0: none, 1: c is d, 2: c is another matrix */
-    int64_t left; /* multiprocessors that are for others */
 };
 
 #define CS_GEMM_KEY_FIELDS (sizeof(struct cs_gemm_key) / sizeof(int64_t))
@@ -52,15 +51,12 @@ struct cs_gemm_saved {
 
 struct cs_cuda_gemm_cache {
     struct cs_gemm_plan plan[CS_GEMM_SLOTS];
-    int32_t left; /* of products from now on: see leave in kernels/device.h */
     /* measured choice: see tune in kernels/device.h */
     int candidates; /* 0: the heuristic's first */
     char *path;     /* NULL: not filed */
     struct cs_gemm_saved *saved;
     size_t n_saved;
 };
-
-void cs_cuda_gemm_leave(void *handle, int32_t processors);
 
 /* False: cuBLASLt has no kernel for it; nothing was launched. */
 template <typename T, typename C>

@@ -140,25 +140,12 @@ void cs_cuda_gemm_candidates(const struct cs_cuda_handle *h, const struct cs_gem
     *n = n_good;
 }
 
-void cs_cuda_gemm_leave(void *handle, int32_t processors)
-{
-    ((struct cs_cuda_handle *)handle)->gemm->left = processors;
-}
-
-/* Kernels that stay on their multiprocessors to the end leave some free. */
-static bool set_processors(const struct cs_cuda_handle *h, struct cs_gemm_plan *p)
-{
-    const int32_t target = h->processors - (int32_t)p->key.left;
-    return p->key.left == 0 || target < 1 ||
-           set(p->desc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof target);
-}
-
 static void make_plan(const struct cs_cuda_handle *h, struct cs_gemm_plan *p,
                       const struct cs_gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found = {};
     int n_found = 0;
-    if (describe(p, g) && set_processors(h, p))
+    if (describe(p, g))
         cs_cuda_gemm_candidates(h, p, 1, &found, &n_found);
     if (n_found > 0) {
         p->algo = found.algo;
@@ -186,8 +173,7 @@ static struct cs_gemm_plan *find_plan(const struct cs_cuda_handle *h, const stru
     return slot;
 }
 
-static struct cs_gemm_key key_of(const struct cs_gemm *g, cudaDataType_t in, cudaDataType_t out,
-                                 int32_t left)
+static struct cs_gemm_key key_of(const struct cs_gemm *g, cudaDataType_t in, cudaDataType_t out)
 {
     const int64_t align_c = alignment_of(g->c), align_d = alignment_of(g->d);
     const bool has_c = g->beta != 0.0f;
@@ -200,7 +186,6 @@ static struct cs_gemm_key key_of(const struct cs_gemm *g, cudaDataType_t in, cud
     key.align_c = has_c && align_c < align_d ? align_c : align_d;
     key.epilogue = g->epilogue;
     key.beta = !has_c ? 0 : g->c == g->d ? 1 : 2;
-    key.left = left;
     return key;
 }
 
@@ -212,7 +197,7 @@ template <typename T, typename C> bool cs_cuda_gemm_run(struct cs_ctx *ctx, cons
     if (g->k <= 0)
         return false;
     struct cs_cuda_handle *h = cs_cuda_handle_of(ctx);
-    const struct cs_gemm_key key = key_of(g, type_of<T>, type_of<C>, h->gemm->left);
+    const struct cs_gemm_key key = key_of(g, type_of<T>, type_of<C>);
     struct cs_gemm_plan *p = find_plan(h, g, &key);
     if (p->has_algo && h->gemm->candidates > 0 && !p->is_measured)
         cs_cuda_gemm_measure(ctx, p);
