@@ -34,6 +34,7 @@ check "one for two, which split rows" 5 'vision=1, dp = 1' 'llm=1, cp = 2' 'plan
 check "four for two, once each" 3 'vision=1, dp = 4' 'plan=dp = 2,'
 check "copies that share the slots" 2 "$colocated" 'llm=2' 'plan=schedule = "three-phase",'
 check "copies a bounded number of slots ahead, twice" 2 "$colocated" 'llm=2' 'plan=schedule = "anchors", dp = 2,'
+check "a replica on every rank of two that share matrices" 2 "$colocated" 'vision=1, dp = 2' 'llm=1, tp = 2'
 check "copies for every slot" 2 'modality="encoder-replicated"' 'llm=2'
 
 # --- a job goes on in every other layout: as the one that nothing disturbed

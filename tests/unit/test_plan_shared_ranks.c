@@ -56,6 +56,8 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     static const struct row rows[] = {
   /* clang-format off */
         {{.dp = 2, .llm_ep = 2, .has_experts = true}, {"plan.parallel.llm.ep = 2: experts are spread", "CPU ranks only yet, not on a h100-80g"}},
+        {{.llm_tp = 2, .modality = "encoder-colocated"}, {"would share the items of vision", "choose modality encoder-parallel"}},
+        {{.vision_dp = 2}, {"plan.parallel.vision.dp is 2, that of llm 1", "not on a h100-80g"}},
   /* clang-format on */
     };
 
@@ -95,8 +97,8 @@ static void what_ranks_cannot_share_is_refused(void **state)
 {
     static const struct row rows[] = {
   /* clang-format off */
-        {{.llm_tp = 2, .vision_cp = 2}, {"plan.parallel.llm.tp = 2: 2 ranks share the items of vision", "not both yet"}},
-        {{.llm_tp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.tp is 1, that of llm 2", "set one tp for both"}},
+        {{.llm_tp = 4, .vision_tp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.tp is 2, that of llm 4", "set one tp for both"}},
+        {{.vision_dp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.dp is 2, that of llm 1", "choose modality encoder-parallel"}},
         {{.llm_cp = 2, .vision_cp = 3, .modality = "encoder-colocated"}, {"plan.parallel.vision.cp = 3", "llm, which has cp = 2"}},
         {{.llm_tp = 3}, {"which 3 ranks cannot share evenly", "numbers that can"}},
         {{.llm_ep = 2}, {"plan.parallel.llm.ep = 2: llm has no layers with experts", "leave ep away"}},

@@ -606,6 +606,38 @@ static void encoders_have_replicas_of_their_own(void **state)
     }
 }
 
+/* Encoders on ranks of the LLM that share its matrices, and the items of the encoders; and ranks of their own
+ * that share items, beside ranks that share matrices. */
+static void items_are_shared_beside_matrices(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.modality = "encoder-colocated", .llm_tp = 2}, 2},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .dp = 2, .vision_dp = 4}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 4, .rules = "train:vision.projector", .schedule = "zb-h1"}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .llm_cp = 2, .is_tied = true}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .llm_pp = 2, .vision_pp = 2, .depth_pp = 2, .n_encoders = 2, .recompute = "full"}, 4},
+        {{.modality = "encoder-first", .llm_tp = 2, .llm_pp = 2}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .llm_pp = 2, .schedule = "three-phase"}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .vision_tp = 2, .llm_pp = 2, .schedule = "anchors"}, 4},
+        {{.vision_cp = 2, .llm_tp = 2}, 4},
+        {{.vision_cp = 2, .vision_tp = 2, .llm_tp = 2, .llm_cp = 2}, 8},
+        {{.vision_dp = 2, .vision_tp = 2, .dp = 1, .llm_tp = 4}, 8},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 140 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
+}
+
 /* Copies of encoders on the ranks of the LLM: each runs its share of the slots, or all of them beside its own
  * stage; with chunks, replicas, fewer slots than copies, contexts, and what is frozen. */
 static void copies_of_encoders_agree_with_one_rank(void **state)
@@ -691,6 +723,7 @@ int main(void)
         cmocka_unit_test(shared_matrices_of_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(encoders_have_replicas_of_their_own),
+        cmocka_unit_test(items_are_shared_beside_matrices),
         cmocka_unit_test(copies_of_encoders_agree_with_one_rank),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };

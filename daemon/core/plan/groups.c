@@ -257,11 +257,13 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
     add_world(&t);
     add_tied(&t);
     for (int32_t s = 0; s < plan->n_stages; s++) {
+        add_copies(&t, s);
+        if (cs_plan_is_guest(plan, s)) /* its ranks meet as those of its host */
+            continue;
         add_holders(&t, s);
         add_dimension(&t, s, CS_GROUP_TP);
         add_dimension(&t, s, CS_GROUP_CP);
         add_experts(&t, s);
-        add_copies(&t, s);
     }
     for (int32_t e = 0; e < plan->n_edges; e++) {
         add_edge(&t, &plan->edges[e], plan->edges[e].from);

@@ -140,10 +140,13 @@ int32_t cs_plan_place(const struct cs_plan *plan, int32_t rank);
 /* Who of the ranks that run another program of the same replica stands where this rank stands; where
  * there are fewer, one stands for several. */
 int32_t cs_plan_peer(const struct cs_plan *plan, int32_t rank, int32_t rank_in_replica);
-/* The shape of the stages of a rank of programs, which have one; and where a rank of all stands in
- * it. */
+/* The shape of the stages of a rank of programs; and where a rank of all stands in it. They have one, but for
+ * guests: encoders on ranks of the LLM that share its matrices, and share their items instead. */
 struct cs_rank_shape cs_plan_rank_shape(const struct cs_plan *plan, int32_t rank_in_replica);
 struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank);
+/* A stage of an encoder on ranks that are shared in another way. All of them have its weights, of which
+ * each makes a part of the gradient. */
+bool cs_plan_is_guest(const struct cs_plan *plan, int32_t stage);
 /* How many ranks have the same weights: those of all replicas and lanes, and of the parts of a context. Which of
  * them a rank of all is; and how many have the same experts. */
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);

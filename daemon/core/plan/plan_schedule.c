@@ -255,12 +255,15 @@ static enum cs_status check_replicas(const struct cs_plan *plan, int32_t s, stru
     return CS_OK;
 }
 
-/* Stages of one rank are shared by the same ranks. */
+/* Stages of one rank are shared by the same ranks: those of an encoder share its matrices as those of the LLM
+ * do, or its items. */
 static enum cs_status check_tensors(const struct cs_plan *plan, int32_t s, struct cs_err *err)
 {
     const struct cs_rank_shape shape = cs_plan_shape(plan, s);
     for (int32_t o = 0; o < s; o++)
-        if (plan->stages[o].rank == plan->stages[s].rank && cs_plan_shape(plan, o).tp != shape.tp)
+        if (plan->stages[o].rank == plan->stages[s].rank && cs_plan_shape(plan, o).tp != shape.tp &&
+            (cs_plan_shape(plan, o).tp != 1 ||
+             cs_plan_stage_ranks(plan, o) != cs_plan_stage_ranks(plan, s)))
             return cs_fail(err, CS_UNSUPPORTED,
                            "%s has tp %d, %s on the same rank has tp %d: they must have one",
                            plan->stages[s].name, shape.tp, plan->stages[o].name,

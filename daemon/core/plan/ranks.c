@@ -178,6 +178,12 @@ int32_t cs_plan_expert_holders(const struct cs_plan *plan, int32_t rank_in_repli
     return cs_plan_holders(plan, rank_in_replica) / cs_plan_rank_shape(plan, rank_in_replica).ep;
 }
 
+bool cs_plan_is_guest(const struct cs_plan *plan, int32_t stage)
+{
+    const struct cs_rank_shape own = cs_plan_shape(plan, stage);
+    return own.tp != cs_plan_rank_shape(plan, plan->stages[stage].rank).tp;
+}
+
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
 {
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;

@@ -9,8 +9,7 @@
 
 static bool meets(const struct cs_exec *exec)
 {
-    return exec->context.n > 1 || exec->tensors.n > 1 || exec->experts.n > 1 ||
-           cs_replicas_divides(exec->config.replicas);
+    return exec->all.n > 1 || exec->experts.n > 1 || cs_replicas_divides(exec->config.replicas);
 }
 
 /* ---- hosts: the communication thread moves them ---- */
@@ -170,6 +169,12 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensors.place = at.tp;
     exec->tensors.sums = !is_host;
     exec->tensors.user = &exec->tensor_peers;
+    exec->all = exec->context;
+    exec->all.n = cs_plan_width(exec->config.plan, exec->config.rank);
+    exec->all.place = exec->config.place;
+    exec->all.user = &exec->all_peers;
+    exec->all_peers =
+        (struct cs_exec_peers){exec, exec->config.context, own - exec->config.place, 1, NULL};
     exec->context_peers =
         (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
     exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
@@ -185,6 +190,7 @@ void cs_exec_close_context(struct cs_exec *exec)
     cs_context_free(&exec->context);
     cs_context_free(&exec->tensors);
     cs_context_free(&exec->experts);
+    cs_context_free(&exec->all);
     free(exec->context_xfer);
 }
 
@@ -193,9 +199,15 @@ struct cs_context *cs_exec_context(struct cs_exec *exec)
     return exec->context.n > 1 ? &exec->context : NULL;
 }
 
-struct cs_context *cs_exec_sharers(struct cs_exec *exec)
+struct cs_context *cs_exec_sharers(struct cs_exec *exec, int32_t stage)
 {
-    return exec->tensors.n > 1 ? &exec->tensors : NULL;
+    const bool is_shared = exec->tensors.n > 1 && !cs_plan_is_guest(exec->config.plan, stage);
+    return is_shared ? &exec->tensors : NULL;
+}
+
+struct cs_context *cs_exec_all(struct cs_exec *exec)
+{
+    return exec->all.n > 1 ? &exec->all : NULL;
 }
 
 struct cs_context *cs_exec_experts(struct cs_exec *exec)

@@ -12,9 +12,10 @@
 /* fills exec->context, exec->tensors and exec->experts from the plan */
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
 void cs_exec_close_context(struct cs_exec *exec);
-/* what layers get; NULL: rows are not split, matrices are not shared */
+/* what layers of a stage get; NULL: rows are not split, matrices are not shared, nobody else runs it */
 struct cs_context *cs_exec_context(struct cs_exec *exec);
-struct cs_context *cs_exec_sharers(struct cs_exec *exec);
+struct cs_context *cs_exec_sharers(struct cs_exec *exec, int32_t stage);
+struct cs_context *cs_exec_all(struct cs_exec *exec);
 struct cs_context *cs_exec_experts(struct cs_exec *exec); /* NULL: they are not spread */
 /* Compute thread: a step begins; nothing more is asked in it. */
 void cs_exec_begin_exchanges(struct cs_exec *exec);

@@ -60,21 +60,23 @@ static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
     return exec->config.replicas != NULL ? &exec->watch : NULL;
 }
 
-static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, int32_t slot)
+static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, const struct cs_action *a)
 {
     *ctx = cs_device_ctx(exec->config.device);
     struct cs_run run = {.device = exec->config.device,
                          .ops = exec->config.device->ops,
                          .ctx = ctx,
                          .scratch = &exec->scratch,
-                         .input = &exec->inputs[slot],
+                         .input = &exec->inputs[a->slot],
                          .context = cs_exec_context(exec),
-                         .tensors = cs_exec_sharers(exec),
+                         .tensors = cs_exec_sharers(exec, a->stage),
                          .experts = cs_exec_experts(exec),
-                         .watch = watch_of(exec, slot)};
+                         .all = cs_exec_all(exec),
+                         .watch = watch_of(exec, a->slot)};
     cs_context_begin(run.context);
     cs_context_begin(run.tensors);
     cs_context_begin(run.experts);
+    cs_context_begin(run.all);
     cs_graphs_open(exec->graphs, &run);
     return run;
 }
@@ -118,7 +120,7 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
     struct ends e = {0};
     struct cs_ctx ctx;
     CS_TRY(cs_exec_offload_before(exec, a, err));
-    struct cs_run run = run_on(exec, &ctx, a->slot);
+    struct cs_run run = run_on(exec, &ctx, a);
     for (int32_t i = 0; i < plan->n_edges; i++) {
         const struct cs_edge *edge = &plan->edges[i];
         if (!runs(exec, edge, a->slot))
@@ -176,7 +178,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     struct ends e = {0};
     struct cs_ctx ctx;
     CS_TRY(cs_exec_offload_before(exec, a, err));
-    struct cs_run run = run_on(exec, &ctx, a->slot);
+    struct cs_run run = run_on(exec, &ctx, a);
     if (saved == NULL)
         return cs_fail(err, CS_INTERNAL, "backward of stage %s on slot %d has no forward",
                        stage->stage->name, a->slot);
@@ -228,7 +230,7 @@ enum cs_status cs_exec_backward_weight(struct cs_exec *exec, const struct cs_act
 {
     struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
     struct cs_ctx ctx;
-    struct cs_run run = run_on(exec, &ctx, a->slot);
+    struct cs_run run = run_on(exec, &ctx, a);
     if (saved == NULL) { /* the input half left nothing */
         cs_stage_bwd_weight(exec->stage[a->stage], &run, NULL);
         cs_graphs_close(exec->graphs, a->id);

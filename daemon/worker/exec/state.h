@@ -72,7 +72,8 @@ struct cs_exec {
     struct cs_context context; /* n below 2: rows of a slot are not split */
     struct cs_context tensors; /* n below 2: the stage's matrices are not shared */
     struct cs_context experts; /* n below 2: its experts are not spread */
-    struct cs_exec_peers context_peers, tensor_peers, expert_peers;
+    struct cs_context all;     /* ranks that run its program; n below 2: it is alone */
+    struct cs_exec_peers context_peers, tensor_peers, expert_peers, all_peers;
     struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
     struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
     void *byte;                       /* memory of the device for a message that has none */

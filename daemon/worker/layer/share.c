@@ -19,36 +19,64 @@ struct move {
     bool is_back;
 };
 
-/* The own ones that are taken here. */
-static void copy_own(const struct move *m, const struct cs_row_interval *r)
+/* A rank of a part at one end, of ranks that are numbered part by part: those that share a part lie side by
+ * side. */
+struct side {
+    int32_t n, part, sharer;
+};
+
+static struct side side_of(const struct move *m, int32_t n_parts)
 {
-    void *made = cs_run_at(m->run, m->made, r->from_row * m->width),
-         *taken = cs_run_at(m->run, m->taken, r->to_row * m->width);
-    m->run->ops->copy_heads(m->run->ctx, r->n, 1, m->width, m->is_back ? taken : made, m->width, 0,
-                            m->is_back ? made : taken, m->width, 0);
+    const int32_t n = m->run->all->n / n_parts, place = m->run->all->place;
+    return (struct side){n, place / n, place % n};
 }
 
-static void add(const struct move *m, const struct cs_row_interval *r)
+/* What this rank sends, or what comes to it, of the rows of one end. Where as many ranks share a part at both
+ * ends each meets its own like in the other parts, which are those of the context. */
+static void add(struct move *m, bool is_maker, bool is_send)
 {
-    if (r->from == m->s->place && r->to == m->s->llm)
-        copy_own(m, r);
-    else if (r->from == m->s->place)
-        cs_exchange_add_acts(&m->exchange, r->to,
-                             cs_run_at(m->run, m->made, r->from_row * m->width), r->n * m->width,
-                             !m->is_back);
-    else if (r->to == m->s->llm)
-        cs_exchange_add_acts(&m->exchange, r->from,
-                             cs_run_at(m->run, m->taken, r->to_row * m->width), r->n * m->width,
-                             m->is_back);
+    const struct side maker = side_of(m, m->s->map.n_from), taker = side_of(m, m->s->map.n_to);
+    const struct side *here = is_maker ? &maker : &taker, *there = is_maker ? &taker : &maker;
+    const struct cs_row_end end = {is_maker, is_send, here->part, here->sharer, here->n, there->n};
+    struct cs_row_piece *piece = cs_scratch_take(
+        &m->run->input->memory, ((size_t)m->s->map.n * (size_t)there->n + 1) * sizeof *piece);
+    const int32_t n = cs_row_map_pieces(&m->s->map, &end, piece);
+    void *rows = is_maker ? m->made : m->taken;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t place = piece[i].part * there->n + piece[i].sharer;
+        if (place != m->run->all->place)
+            cs_exchange_add_acts(&m->exchange, here->n == there->n ? piece[i].part : place,
+                                 cs_run_at(m->run, rows, piece[i].row * m->width),
+                                 piece[i].n * m->width, is_send);
+    }
+}
+
+/* Rows of this rank that are taken here, where it is its own end of them. */
+static void copy_own(const struct move *m)
+{
+    const struct side maker = side_of(m, m->s->map.n_from), taker = side_of(m, m->s->map.n_to);
+    const bool is_own = m->is_back ? taker.sharer == maker.sharer % taker.n
+                                   : maker.sharer == taker.sharer % maker.n;
+    for (int32_t i = 0; is_own && i < m->s->map.n; i++) {
+        const struct cs_row_interval *r = &m->s->map.interval[i];
+        void *made = cs_run_at(m->run, m->made, r->from_row * m->width),
+             *taken = cs_run_at(m->run, m->taken, r->to_row * m->width);
+        if (r->from == maker.part && r->to == taker.part)
+            m->run->ops->copy_heads(m->run->ctx, r->n, 1, m->width, m->is_back ? taken : made,
+                                    m->width, 0, m->is_back ? made : taken, m->width, 0);
+    }
 }
 
 static void move(struct move *m)
 {
-    if (m->run->context == NULL)
+    const bool is_even = m->s->map.n_from == m->s->map.n_to;
+    struct cs_context *with = is_even ? m->run->context : m->run->all;
+    if (m->run->all == NULL || with == NULL)
         return;
-    m->exchange = cs_exchange_new(m->run, m->run->context);
-    for (int32_t i = 0; i < m->s->map.n; i++)
-        add(m, &m->s->map.interval[i]);
+    m->exchange = cs_exchange_new(m->run, with);
+    copy_own(m);
+    add(m, !m->is_back, true);
+    add(m, m->is_back, false);
     cs_exchange_move(&m->exchange);
 }
 

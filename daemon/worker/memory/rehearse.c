@@ -70,7 +70,7 @@ static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *c
     r->config = config;
     r->stage = stage;
     r->input = config->fullest->input;
-    r->tensors.n = cs_plan_rank_shape(config->plan, config->rank).tp;
+    r->tensors.n = cs_plan_shape(config->plan, stage->stage->id).tp;
     r->tensors.sums = config->device->mem != NULL;
     r->experts.n = cs_plan_rank_shape(config->plan, config->rank).ep;
     cs_tape_open(&r->tape, config->device);

@@ -179,7 +179,20 @@ static enum cs_status take_memory(struct cs_params *p, struct cs_err *err)
     return cs_device_sync(p->device, err);
 }
 
-/* The graph as this rank has it. All branches of its stages are shared by the same ranks. */
+/* Matrices of guests are whole on all ranks that share the host's: each makes a part of their gradients. */
+static void share_guest(struct cs_params *p, const struct cs_stage *stage)
+{
+    struct cs_tp_part *parts = (struct cs_tp_part *)(uintptr_t)p->view.part; /* of the own arena */
+    for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
+        for (int32_t i = 0; i < p->graph->layers[l].n_params; i++) {
+            struct cs_tp_part *part = &parts[p->graph->layers[l].first_param + i];
+            part->holders = p->tp.ranks;
+            part->holder = p->tp.at;
+            part->is_summed = true;
+        }
+}
+
+/* The graph as this rank has it. */
 static void view_graph(struct cs_params *p, const struct cs_graph *graph,
                        const struct cs_plan *plan, int rank)
 {
@@ -192,11 +205,14 @@ static void view_graph(struct cs_params *p, const struct cs_graph *graph,
     if (p->tp.ranks <= 1 && p->tp.ep <= 1)
         return;
     for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].rank == own)
+        if (plan->stages[s].rank == own && !cs_plan_is_guest(plan, s))
             tp[plan->stages[s].branch] = p->tp;
     p->arena = cs_arena_new(0);
     cs_tp_view_make(graph, tp, p->arena, &p->view);
     p->graph = p->view.graph;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == own && cs_plan_is_guest(plan, s))
+            share_guest(p, &plan->stages[s]);
 }
 
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,

@@ -174,15 +174,24 @@ static enum cs_status take_profile(const struct cs_spec *spec, const struct cs_g
                    missing->path);
 }
 
-/* ranks that split the rows of the LLM, or share the items of an encoder */
+static int32_t ranks_of(int32_t given)
+{
+    return given > 1 ? given : 1;
+}
+
+/* Ranks that split the rows of the LLM, or share the items of an encoder: on ranks of the LLM all that it does not
+ * share its own matrices over. */
 static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
                              int32_t branch)
 {
     const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
-    if (placement != NULL && !placement->has_own_ranks)
-        branch = graph->llm;
-    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, graph->branches[branch].name);
-    return given != NULL && given->cp > 1 ? given->cp : 1;
+    const struct cs_spec_parallel *own = cs_spec_parallel_of(spec, graph->branches[branch].name);
+    const struct cs_spec_parallel *llm =
+        cs_spec_parallel_of(spec, graph->branches[graph->llm].name);
+    const int32_t tp = own != NULL ? ranks_of(own->tp) : 1;
+    if (placement == NULL || placement->has_own_ranks || branch == graph->llm || llm == NULL)
+        return own != NULL ? ranks_of(own->cp) : 1;
+    return ranks_of(llm->cp) * ranks_of(llm->tp) / tp;
 }
 
 static int32_t replicas_of(const struct cs_spec *spec, const char *branch)

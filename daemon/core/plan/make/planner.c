@@ -337,7 +337,9 @@ static double alive_slots(const struct planner *p, int32_t b, int32_t stage)
 /* ranks with the same weights */
 static int32_t holders_of(const struct planner *p, int32_t branch)
 {
-    return p->placing.dp[branch] * p->placing.branch_cp[branch];
+    const int32_t cp =
+        p->placing.placement->has_own_ranks ? p->placing.branch_cp[branch] : p->placing.cp;
+    return p->placing.dp[branch] * cp;
 }
 
 /* Of one rank: weights with gradients and state, activations of a slot. */
@@ -461,7 +463,18 @@ static enum cs_status check_devices(const struct planner *p, struct cs_err *err)
     return CS_OK;
 }
 
-/* Of every branch; encoders on the ranks of the LLM have as many as it has. */
+/* An encoder with a replica on every rank of a stage of the LLM. */
+static bool is_of_all_ranks(const struct planner *p, int32_t branch)
+{
+    const struct cs_spec_parallel *own = parallel_of(p, branch),
+                                  *llm = parallel_of(p, p->graph->llm);
+    const int32_t tp = llm != NULL && llm->tp > 1 ? llm->tp : 1;
+    const int32_t cp = llm != NULL && llm->cp > 1 ? llm->cp : 1;
+    return !p->placing.placement->has_own_ranks && branch != p->graph->llm && own != NULL &&
+           own->tp <= 1 && own->cp <= 1 && own->dp == p->plan->dp * tp * cp;
+}
+
+/* Of every branch; encoders on the ranks of the LLM have as many as it has, or one on every rank of a stage. */
 static enum cs_status choose_replicas(struct planner *p, struct cs_err *err)
 {
     const struct cs_graph *graph = p->graph;
@@ -472,16 +485,18 @@ static enum cs_status choose_replicas(struct planner *p, struct cs_err *err)
     }
     p->plan->dp = p->placing.dp[graph->llm];
     for (int32_t b = 0; b < graph->n_branches; b++) {
+        if (is_of_all_ranks(p, b)) /* which is how they share its items */
+            p->placing.dp[b] = p->plan->dp;
         if (p->placing.dp[b] == p->plan->dp)
             continue;
         if (!p->placing.placement->has_own_ranks)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.dp is %d, that of %s %d: with modality %s they are on "
-                           "the same ranks; set one dp for both, or choose modality "
-                           "encoder-parallel",
-                           graph->branches[b].name, p->placing.dp[b],
-                           graph->branches[graph->llm].name, p->plan->dp,
-                           p->placing.placement->modality);
+            return cs_fail(
+                err, CS_PLAN,
+                "plan.parallel.%s.dp is %d, that of %s %d: with modality %s they are on "
+                "the same ranks; set one dp for both, or as many as there are ranks of a "
+                "stage, or choose modality encoder-parallel",
+                graph->branches[b].name, p->placing.dp[b], graph->branches[graph->llm].name,
+                p->plan->dp, p->placing.placement->modality);
         if (cs_device_element_bytes(p->cluster->device) != 4)
             return cs_fail(err, CS_PLAN,
                            "plan.parallel.%s.dp is %d, that of %s %d: encoders have replicas of "
@@ -740,7 +755,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, &p.placing, err));
-    CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
+    CS_TRY(cs_tensor_ranks(spec, graph, cluster->device, &p.placing, err));
     CS_TRY(cs_expert_ranks(spec, graph, cluster->device, &p.placing, err));
     p.graph = cs_tensor_graph(graph, &p.placing, arena);
     CS_TRY(make_budget(&p, err));

@@ -2,6 +2,7 @@
 #include "core/plan/make/tensors.h"
 
 #include "core/model/tensor_parallel.h"
+#include "core/plan/cost/bytes.h"
 
 static int32_t asked_for(const struct cs_spec *spec, const char *branch)
 {
@@ -9,51 +10,45 @@ static int32_t asked_for(const struct cs_spec *spec, const char *branch)
     return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
-/* Encoders on ranks of the LLM: one shape for all stages of a rank. */
-static enum cs_status check_same(const struct cs_graph *graph, const struct cs_placing *placing,
-                                 struct cs_err *err)
+/* Encoders on ranks of the LLM that share its matrices: they share theirs as well, or all of them share the
+ * items. */
+static enum cs_status share_ranks(const struct cs_graph *graph,
+                                  const struct cs_device_class *device, struct cs_placing *placing,
+                                  struct cs_err *err)
 {
     const int32_t of_llm = placing->tp[graph->llm];
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
         if (placing->placement->has_own_ranks || placing->tp[b] == of_llm)
             continue;
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.tp is %d, that of %s %d: with modality %s they are on the "
-                       "same ranks; set one tp for both, or choose modality encoder-parallel",
-                       name, placing->tp[b], llm, of_llm, placing->placement->modality);
+        if (placing->tp[b] != 1)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.tp is %d, that of %s %d: with modality %s they are on "
+                           "the same ranks; set one tp for both, or leave it away to share the "
+                           "items of %s, or choose modality encoder-parallel",
+                           name, placing->tp[b], llm, of_llm, placing->placement->modality, name);
+        if (cs_device_element_bytes(device) != 4)
+            return cs_fail(err, CS_PLAN,
+                           "plan.parallel.%s.tp is not set, that of %s is %d: with modality %s the "
+                           "ranks would share the items of %s, which CPU ranks do only yet, not a "
+                           "%s; set tp = %d for both, or choose modality encoder-parallel",
+                           name, llm, of_llm, placing->placement->modality, name, device->name,
+                           of_llm);
+        placing->branch_cp[b] *= of_llm;
     }
     return CS_OK;
 }
 
-static enum cs_status check_branch(const struct cs_graph *graph, int32_t b,
-                                   const struct cs_placing *placing, struct cs_err *err)
-{
-    const char *name = graph->branches[b].name;
-    const int32_t tp = placing->tp[b];
-    for (int32_t k = 0; k < graph->n_branches; k++)
-        if (k != graph->llm && placing->branch_cp[k] > 1)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.tp = %d: %d ranks share the items of %s; ranks share "
-                           "matrices, or items, not both yet; set its cp to 1, or this tp",
-                           name, tp, placing->branch_cp[k], graph->branches[k].name);
-    if (cs_placing_copies(placing))
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.tp = %d: encoders are copied to the ranks of the LLM, "
-                       "which cannot be shared then; choose modality encoder-parallel, or tp = 1",
-                       name, tp);
-    return cs_tp_check(graph, b, tp, err);
-}
-
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               struct cs_placing *placing, struct cs_err *err)
+                               const struct cs_device_class *device, struct cs_placing *placing,
+                               struct cs_err *err)
 {
     for (int32_t b = 0; b < graph->n_branches; b++)
         placing->tp[b] = asked_for(spec, graph->branches[b].name);
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (placing->tp[b] > 1)
-            CS_TRY(check_branch(graph, b, placing, err));
-    return check_same(graph, placing, err);
+            CS_TRY(cs_tp_check(graph, b, placing->tp[b], err));
+    return share_ranks(graph, device, placing, err);
 }
 
 const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,

@@ -5,10 +5,12 @@
 
 #include "core/plan/make/place.h"
 
-/* Fills placing->tp from the layout. CS_PLAN names the branch or layer with which ranks cannot share
+/* Fills placing->tp from the layout; encoders without one on ranks of the LLM that share its matrices share
+ * their items over all of them (branch_cp). CS_PLAN names the branch or layer with which ranks cannot share
  * a stage. placing->cp is known. */
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               struct cs_placing *placing, struct cs_err *err) CS_NODISCARD;
+                               const struct cs_device_class *device, struct cs_placing *placing,
+                               struct cs_err *err) CS_NODISCARD;
 /* The graph as that one of the ranks has it that has most of it; the graph itself where nothing is
  * shared. In the arena. */
 const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,
