@@ -234,7 +234,7 @@ function live_:logs(...) end
 ---@class cs.plan.Args
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it runs (default cs.cluster "here")
----@field parallel table stages of every module (pp), ranks that share its matrices (tp), ranks that split the rows of the LLM or share items of an encoder (cp), of dp * cp those that share experts (ep), what those with the same weights divide (zero: 1 the optimizer's state, 2 gradients too, 3 weights too), recompute (none, selective, full) and offload (none, host): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }
+---@field parallel table stages of every module (pp), ranks that share its matrices (tp) and may split rows between these (sp), ranks that split the rows of the LLM or share items of an encoder (cp), of dp * cp those that share experts (ep), what those with the same weights divide (zero: 1 the optimizer's state, 2 gradients too, 3 weights too), recompute (none, selective, full) and offload (none, host): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" encoders on ranks of their own; stage by stage on the LLM's; a copy for every slot on each of the LLM's; whole on the LLM's first, which has fewer layers for it (default "encoder-parallel")
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
 ---@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")

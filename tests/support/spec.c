@@ -90,6 +90,8 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
         json_object_set_new(json_object_get(parallel, "llm"), "ep", json_integer(o->llm_ep));
     if (o->llm_tp > 1)
         json_object_set_new(json_object_get(parallel, "llm"), "tp", json_integer(o->llm_tp));
+    if (o->llm_sp)
+        json_object_set_new(json_object_get(parallel, "llm"), "sp", json_true());
     if (n_encoders > 0)
         json_object_set_new(
             parallel, "vision",
@@ -111,6 +113,8 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
         const int zero = strcmp(name, "llm") != 0 ? or_int(o->vision_zero, o->zero) : o->zero;
         if (zero > 0)
             json_object_set_new(row, "zero", json_integer(zero));
+        if (o->vision_sp && strcmp(name, "llm") != 0)
+            json_object_set_new(row, "sp", json_true());
         if (o->recompute != NULL)
             json_object_set_new(row, "recompute", json_string(o->recompute));
     }

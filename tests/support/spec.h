@@ -32,7 +32,8 @@ struct cs_test_spec {
     int dp;                /* [1] */
     int llm_cp;            /* [1] ranks that split the rows of a slot */
     int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
-    int llm_ep;            /* [1] ranks that share experts */
+    bool llm_sp, vision_sp;  /* these split rows between products */
+    int llm_ep;              /* [1] ranks that share experts */
     int vision_dp, depth_dp; /* [0: not said] replicas of these encoders */
     bool
         offloads; /* jobs in layouts: activations wait on the host; the plan's, CPU ranks refuse it */

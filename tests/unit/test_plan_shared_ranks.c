@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "support/spec.h"
+#include "core/plan/plan_json.h"
+#include "support/planned.h"
 
 static enum cs_status plan_in(struct cs_arena *arena, const char *device, const json_t *root,
                               struct cs_plan **plan, struct cs_err *err)
@@ -100,6 +101,8 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.llm_tp = 4, .vision_tp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.tp is 2, that of llm 4", "set one tp for both"}},
         {{.vision_dp = 2, .modality = "encoder-colocated"}, {"plan.parallel.vision.dp is 2, that of llm 1", "choose modality encoder-parallel"}},
         {{.llm_cp = 2, .vision_cp = 3, .modality = "encoder-colocated"}, {"plan.parallel.vision.cp = 3", "llm, which has cp = 2"}},
+        {{.llm_sp = true}, {"plan.parallel.llm.sp: ranks that share matrices", "tp is 1; set plan.parallel.llm.tp"}},
+        {{.llm_tp = 2, .vision_sp = true}, {"plan.parallel.vision.sp", "or leave sp away"}},
         {{.llm_tp = 3}, {"which 3 ranks cannot share evenly", "numbers that can"}},
         {{.llm_ep = 2}, {"plan.parallel.llm.ep = 2: llm has no layers with experts", "leave ep away"}},
         {{.dp = 2, .llm_cp = 3, .llm_ep = 4, .has_experts = true, .slots = 4}, {"ep = 4 does not divide dp * cp = 2 * 3", "numbers that do: 1, 2, 3, 6"}},
@@ -151,6 +154,56 @@ static void ranks_with_some_experts_have_less(void **state)
     }
 }
 
+/* of the stage of the LLM */
+static int64_t saved_bytes(const struct cs_test_planned *p)
+{
+    return p->plan->stages[p->plan->head_stage].saved_bytes;
+}
+
+/* Arrays at full width are of some rows where ranks split them; what is cut is as it was. */
+static void splitting_rows_keeps_less(void **state)
+{
+    static const char *const levels[] = {"none", "selective", "full"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(levels); i++) {
+        struct cs_test_spec options = {.llm_tp = 2, .recompute = levels[i], .llm_layers = 4};
+        struct cs_test_planned whole = cs_test_plan(&options);
+        options.llm_sp = true;
+        struct cs_test_planned split = cs_test_plan(&options);
+        const int64_t row = 4 * (int64_t)split.plan->budget.seq_tokens / 2 * 4; /* layers, fp32 */
+        const int64_t less = saved_bytes(&whole) - saved_bytes(&split);
+        const int64_t arrays[] = {4 * 48 + 2, 2 * 48 + 2,
+                                  48}; /* of width 48; statistics of norms */
+        assert_int_equal(less, row * arrays[i]);
+        assert_string_not_equal(whole.plan->hash, split.plan->hash);
+        cs_test_planned_free(&whole);
+        cs_test_planned_free(&split);
+    }
+}
+
+static void plans_say_whether_rows_are_split(void **state)
+{
+    (void)state;
+    struct cs_test_planned made =
+        cs_test_plan(&(struct cs_test_spec){.llm_tp = 2, .llm_sp = true, .vision_tp = 2});
+    json_t *json = cs_plan_json(made.plan, made.graph);
+    struct cs_plan *read;
+    struct cs_err err = {.text = ""};
+    if (cs_plan_read(json, made.graph, made.arena, &read, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    for (int32_t s = 0; s < read->n_stages; s++)
+        assert_int_equal(read->stages[s].splits_rows, read->stages[s].branch == made.graph->llm);
+    json_t *first = json_array_get(json_object_get(json, "stages"), 0);
+    json_object_set_new(first, "sp", json_integer(1));
+    assert_int_equal(cs_plan_read(json, made.graph, made.arena, &read, &err), CS_CORRUPT);
+    assert_non_null(strstr(err.text, "stages[0].sp must be true, of a stage with tp"));
+    json_object_del(first, "tp");
+    json_object_set_new(first, "sp", json_true());
+    assert_int_equal(cs_plan_read(json, made.graph, made.arena, &read, &err), CS_CORRUPT);
+    json_decref(json);
+    cs_test_planned_free(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +211,8 @@ int main(void)
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
         cmocka_unit_test(ranks_with_some_experts_have_less),
+        cmocka_unit_test(splitting_rows_keeps_less),
+        cmocka_unit_test(plans_say_whether_rows_are_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ static const struct cs_selftest_layout layouts[] = {
     {.stages = 1, .encoder_stages = 1, .replicas = 2, .tensors = 2, .schedule = "zb-h1", .train = "*.projector"},
     {.stages = 2, .encoder_stages = 1, .replicas = 2, .zero = 3, .is_bare = true},
     {.stages = 1, .encoder_stages = 1, .replicas = 2, .context = 2, .zero = 2, .recompute = "full"},
+    {.stages = 1, .encoder_stages = 1, .replicas = 1, .tensors = 2, .encoder_tensors = 2, .splits_rows = true},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .tensors = 2, .splits_rows = true, .recompute = "full", .is_bare = true},
     {.stages = 1, .encoder_stages = 1, .replicas = 1, .context = 2, .modality = "encoder-colocated"},
     {.stages = 1, .encoder_stages = 1, .replicas = 1, .context = 3, .encoder_context = 2, .schedule = "zb-h1"},
 };

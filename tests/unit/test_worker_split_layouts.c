@@ -17,6 +17,7 @@ static void agrees_over_context_on(bool is_lazy, struct cs_test_spec options, in
     struct cs_test_spec alone = options;
     struct layout_outcome one, many;
     alone.llm_tp = alone.vision_tp = alone.llm_ep = 1;
+    alone.llm_sp = alone.vision_sp = false;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
     alone.vision_cp = alone.context_rows = alone.vision_dp = alone.depth_dp = 0;
     alone.modality = NULL;
@@ -526,6 +527,95 @@ static void shared_matrices_of_devices_agree_with_the_host(void **state)
     unsetenv("CORNSTARCH_TENSOR_GROUPS");
 }
 
+/* Sequence parallelism: families, rows that ranks cannot split evenly or have none of, towers, stages,
+ * replicas, contexts, both halves of a backward, recompute, what is frozen. */
+static void rows_between_products_are_split(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.llm_tp = 2, .llm_sp = true, .is_tied = true}, 3},
+        {{.llm_tp = 4, .llm_sp = true, .is_qwen2 = true, .recompute = "selective"}, 5},
+        {{.llm_tp = 4, .llm_sp = true, .is_qwen3 = true, .schedule = "zb-h1"}, 5},
+        {{.llm_tp = 2, .llm_sp = true, .is_recurrent = true}, 3},
+        {{.llm_tp = 4, .llm_sp = true, .has_experts = true, .schedule = "zb-h1", .recompute = "selective"}, 5},
+        {{.llm_tp = 4, .llm_sp = true, .is_tied = true, .llm_keys = CS_TEST_GEMMA4}, 5},
+        {{.llm_tp = 2, .llm_sp = true, .llm_keys = CS_TEST_GEMMA4, .schedule = "zb-h1", .recompute = "full"}, 3},
+        {{.llm_tp = 2, .llm_sp = true, .llm_keys = CS_TEST_PHI3, .recompute = "full"}, 3},
+        {{.vision_tp = 2, .vision_sp = true}, 3},
+        {{.vision_tp = 4, .vision_sp = true, .llm_tp = 2, .llm_sp = true, .schedule = "zb-h1"}, 6},
+        {{.llm_tp = 2, .llm_sp = true, .llm_pp = 3, .schedule = "zb-h1"}, 7},
+        {{.llm_tp = 2, .llm_sp = true, .llm_pp = 2, .vision_tp = 2, .vision_pp = 2, .schedule = "gpipe", .recompute = "full"}, 8},
+        {{.llm_tp = 2, .llm_sp = true, .dp = 2, .schedule = "interleaved"}, 6},
+        {{.llm_tp = 2, .llm_sp = true, .llm_cp = 2, .is_qwen3 = true}, 5},
+        {{.llm_tp = 2, .llm_sp = true, .llm_cp = 3, .is_recurrent = true, .schedule = "zb-h1"}, 7},
+        {{.llm_tp = 2, .llm_sp = true, .llm_cp = 2, .has_experts = true}, 5},
+        {{.llm_tp = 2, .llm_sp = true, .vision_tp = 2, .vision_sp = true, .modality = "encoder-colocated", .vision_pp = 2, .llm_pp = 2}, 4},
+        {{.llm_tp = 2, .vision_tp = 2, .vision_sp = true, .modality = "encoder-colocated", .seed = 1}, 2},
+        {{.llm_tp = 2, .llm_sp = true, .rules = "train:vision.projector", .schedule = "zb-h1"}, 3},
+        {{.llm_tp = 2, .llm_sp = true, .vision_tp = 2, .vision_sp = true, .rules = "train:* freeze:llm*"}, 4},
+        {{.llm_tp = 4, .llm_sp = true, .rules = "train:vision.encoder* train:llm.layers.1", .recompute = "full"}, 5},
+        {{.llm_tp = 2, .llm_sp = true, .n_encoders = -1, .rules = "train:llm/*norm*"}, 2},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        if (options.seed == 0)
+            options.seed = 80 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_over_context(options, rows[i].ranks);
+    }
+}
+
+/* Activations of a rank in the middle of the language model, as they were kept. */
+static void split_rows_keep_less(void **state)
+{
+    struct cs_test_spec options = {.seed = 140, .llm_tp = 2, .llm_pp = 3, .n_encoders = -1};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct layout_outcome whole, split;
+        options.recompute = i == 0 ? "none" : i == 1 ? "selective" : "full";
+        options.llm_sp = false;
+        layout_run(&options, NULL, &whole);
+        options.llm_sp = true;
+        layout_run(&options, NULL, &split);
+        const size_t before = whole.saved[2], after = split.saved[2];
+        if (!(after > 0 && (double)after < 0.8 * (double)before))
+            fail_msg("%s: %zu bytes are kept, without sp %zu", options.recompute, after, before);
+        layout_free(&whole);
+        layout_free(&split);
+    }
+}
+
+/* The same where sums are of all rows, and rows are put together between pieces of graphs. */
+static void rows_split_on_devices_agree_with_the_host(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int ranks;
+    } rows[] = {
+  /* clang-format off */
+        {{.llm_tp = 2, .llm_sp = true, .is_tied = true}, 3},
+        {{.llm_tp = 4, .llm_sp = true, .is_qwen3 = true, .schedule = "zb-h1", .n_encoders = -1}, 4},
+        {{.llm_tp = 2, .llm_sp = true, .llm_pp = 2, .recompute = "full", .vision_tp = 2, .vision_sp = true}, 6},
+        {{.llm_tp = 2, .llm_sp = true, .llm_cp = 2, .n_encoders = -1, .recompute = "selective"}, 4},
+        {{.llm_tp = 4, .llm_sp = true, .has_experts = true, .n_encoders = -1}, 4},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 120 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        agrees_with_hosts(options, rows[i].ranks);
+    }
+}
+
 /* Ranks share the items of encoders: on ranks of their own, as many as the context or other numbers, or on
  * the context's. Slots have fewer items than ranks, too. */
 static void ranks_share_items_of_encoders(void **state)
@@ -721,6 +811,9 @@ int main(void)
         cmocka_unit_test(shared_matrices_go_with_other_layouts),
         cmocka_unit_test(shared_matrices_go_with_split_rows),
         cmocka_unit_test(shared_matrices_of_devices_agree_with_the_host),
+        cmocka_unit_test(rows_between_products_are_split),
+        cmocka_unit_test(split_rows_keep_less),
+        cmocka_unit_test(rows_split_on_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(encoders_have_replicas_of_their_own),
         cmocka_unit_test(items_are_shared_beside_matrices),

@@ -16,6 +16,7 @@ struct values {
     const char *device, *precision, *adapter, *written;
     int64_t stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors,
         zero;
+    bool splits_rows;
     const char *modality, *schedule, *recompute, *train;
 };
 
@@ -33,6 +34,7 @@ static const struct cs_option options[] = {
     {"tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "ranks of every stage of the language model that share its matrices", AT(tensors)},
     {"encoder-tensors", 0, CS_OPT_INT, 1, 32, "1", "N", NULL, "the same of the encoder", AT(encoder_tensors)},
     {"zero", 0, CS_OPT_INT, 1, 3, "1", "N", NULL, "what those with the same weights divide, as in a job", AT(zero)},
+    {"split-rows", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "these also split rows between products (sequence parallelism)", AT(splits_rows)},
     {"modality", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "where the encoder runs, as in a job; default: on ranks of its own", AT(modality)},
     {"schedule", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "order of forwards and backwards, as in a job; default: 1f1b", AT(schedule)},
     {"recompute", 0, CS_OPT_STRING, 0, 0, NULL, "WORD", NULL, "activations that are made again, as in a job; default: none", AT(recompute)},
@@ -103,14 +105,14 @@ static json_t *layout_of(const struct values *v)
         v->encoder_context == 1 && v->tensors == 1 && v->encoder_tensors == 1 && v->zero == 1 &&
         v->modality == NULL && v->schedule == NULL && v->recompute == NULL && v->train == NULL)
         return NULL;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*, s:s*, s:s*, s:s*}", "stages",
-                     (json_int_t)(v->stages > 0 ? v->stages : 1), "encoder_stages",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s*, s:s*, s:s*, s:s*}",
+                     "stages", (json_int_t)(v->stages > 0 ? v->stages : 1), "encoder_stages",
                      (json_int_t)v->encoder_stages, "replicas", (json_int_t)v->replicas, "context",
                      (json_int_t)v->context, "encoder_context", (json_int_t)v->encoder_context,
                      "tensors", (json_int_t)v->tensors, "encoder_tensors",
-                     (json_int_t)v->encoder_tensors, "zero", (json_int_t)v->zero, "modality",
-                     v->modality, "schedule", v->schedule, "recompute", v->recompute, "train",
-                     v->train);
+                     (json_int_t)v->encoder_tensors, "zero", (json_int_t)v->zero, "splits_rows",
+                     (int)v->splits_rows, "modality", v->modality, "schedule", v->schedule,
+                     "recompute", v->recompute, "train", v->train);
 }
 
 static enum cs_status test_family(struct cs_cmd *cmd, struct cs_err *err)

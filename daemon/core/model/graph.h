@@ -66,6 +66,8 @@ struct cs_branch {
     int32_t file_items; /* encoder: that a file becomes at most */
     bool has_one_size;  /* encoder: every item is as the largest, one a file */
     bool has_sources;   /* encoder: core/model/budget.h */
+    /* in the view of a rank (core/model/tensor_parallel.h): ranks that split rows between products */
+    int32_t row_ranks;
 };
 
 enum { CS_MAX_FEEDS = 16 };

@@ -274,9 +274,12 @@ static bool has_backward(const struct cs_layer *layer)
     return layer->needs_input_grad || layer->needs_weight_grad;
 }
 
-/* Tensor parallelism cuts what is between two of its products. */
-static enum cs_keep_share share_of(const struct cs_keep_row *row)
+/* Tensor parallelism cuts what is between two of its products; before the first and behind the second
+ * its ranks may split the rows of a block. */
+static enum cs_keep_share share_of(const struct cs_layer *layer, const struct cs_keep_row *row)
 {
+    const bool is_around = layer->kind == CS_LAYER_BLOCK &&
+                           (row->columns == CS_COLUMNS_WIDTH || row->columns == CS_COLUMNS_STAT);
     static const bool is_cut[CS_COLUMNS_COUNT] = {
         [CS_COLUMNS_Q] = true,
         [CS_COLUMNS_QKV] = true,
@@ -291,7 +294,7 @@ static enum cs_keep_share share_of(const struct cs_keep_row *row)
         [CS_COLUMNS_PAIRS_FFN] = true,
         [CS_COLUMNS_PAIRS_UP] = true,
     };
-    return is_cut[row->columns] ? CS_KEEP_CUT : CS_KEEP_WHOLE;
+    return is_cut[row->columns] ? CS_KEEP_CUT : is_around ? CS_KEEP_ROWS : CS_KEEP_EVERYWHERE;
 }
 
 static int64_t counted(const struct cs_arch *arch, const struct cs_layer *layer,
@@ -312,22 +315,30 @@ int64_t cs_keep_elements(const struct cs_graph *graph, const struct cs_layer *la
     const struct cs_keep_rows rows = cs_keep_rows(arch, layer);
     int64_t n = 0;
     for (int i = 0; i < rows.n && has_backward(layer); i++)
-        if (cs_keep_is_kept(rows.row[i], layer, level) && (share_of(rows.row[i]) & share) != 0)
+        if (cs_keep_is_kept(rows.row[i], layer, level) &&
+            (share_of(layer, rows.row[i]) & share) != 0)
             n += counted(arch, layer, rows.row[i]);
     return n;
 }
 
+/* Where rows are split, inputs of first products are held as they were put together, the same whether they
+ * were kept before that or made again. */
 int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_layer *layer,
                               enum cs_recompute level)
 {
     const struct cs_arch *arch = cs_layer_arch(graph, layer);
     const struct cs_keep_rows rows = cs_keep_held_rows(arch, layer);
+    const bool is_split = graph->branches[graph->modules[layer->module].branch].row_ranks > 1;
+    const enum cs_keep_share again =
+        is_split ? (enum cs_keep_share)(CS_KEEP_EVERYWHERE | CS_KEEP_CUT) : CS_KEEP_ALL;
     int64_t n = 0;
     for (int i = 0; i < rows.n && layer->needs_weight_grad; i++)
         n += counted(arch, layer, rows.row[i]);
-    return n > 0 ? n + cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
-                       cs_keep_elements(graph, layer, level, CS_KEEP_ALL)
-                 : 0;
+    if (n == 0)
+        return 0;
+    return n + (is_split ? 2 * (int64_t)arch->width : 0) +
+           cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, again) -
+           cs_keep_elements(graph, layer, level, again);
 }
 
 int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer)
@@ -341,8 +352,24 @@ int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_laye
     return n;
 }
 
+int64_t cs_keep_row_share(const struct cs_graph *graph, const struct cs_layer *layer,
+                          int64_t tokens)
+{
+    const int32_t ranks = graph->branches[graph->modules[layer->module].branch].row_ranks;
+    return layer->kind == CS_LAYER_BLOCK && ranks > 1 ? (tokens + ranks - 1) / ranks : tokens;
+}
+
+int64_t cs_keep_numbers(const struct cs_graph *graph, const struct cs_layer *layer,
+                        enum cs_recompute level, int64_t tokens)
+{
+    return tokens * cs_keep_elements(graph, layer, level,
+                                     (enum cs_keep_share)(CS_KEEP_EVERYWHERE | CS_KEEP_CUT)) +
+           cs_keep_row_share(graph, layer, tokens) *
+               cs_keep_elements(graph, layer, level, CS_KEEP_ROWS);
+}
+
 int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                              int64_t tokens)
 {
-    return 4 * tokens * cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL);
+    return 4 * cs_keep_numbers(graph, layer, CS_RECOMPUTE_NONE, tokens);
 }

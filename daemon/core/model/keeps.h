@@ -117,8 +117,15 @@ bool cs_keep_can_redo(const struct cs_arch *arch, const struct cs_layer *layer);
 int64_t cs_keep_columns(const struct cs_arch *arch, const struct cs_layer *layer,
                         enum cs_columns columns);
 
-/* which arrays are counted: of the same size on every rank of tensor parallelism, or cut over them */
-enum cs_keep_share { CS_KEEP_WHOLE = 1, CS_KEEP_CUT = 2, CS_KEEP_ALL = 3 };
+/* Which arrays are counted: of the same size on every rank of tensor parallelism, or cut over them; and of
+ * those of one size the ones whose rows ranks may split (sequence parallelism). */
+enum cs_keep_share {
+    CS_KEEP_EVERYWHERE = 1, /* all rows on every rank, whatever is split */
+    CS_KEEP_CUT = 2,
+    CS_KEEP_ROWS = 4,
+    CS_KEEP_WHOLE = CS_KEEP_EVERYWHERE | CS_KEEP_ROWS,
+    CS_KEEP_ALL = CS_KEEP_WHOLE | CS_KEEP_CUT
+};
 
 /* Numbers a row that a layer keeps from forward to backward at that level, 0 without a backward.
  * Plans count fp32 as elements like any other, of RMS statistics the one number that is used, and
@@ -131,6 +138,12 @@ int64_t cs_keep_held_elements(const struct cs_graph *graph, const struct cs_laye
 /* ... that its forward makes in the act type beside its input and output, kept or not */
 int64_t cs_keep_made_elements(const struct cs_graph *graph, const struct cs_layer *layer);
 
+/* The rows of `tokens` that a rank with most has between the products of a block. */
+int64_t cs_keep_row_share(const struct cs_graph *graph, const struct cs_layer *layer,
+                          int64_t tokens);
+/* Numbers that a rank keeps of `tokens` rows; graph: as it has it (core/model/tensor_parallel.h). */
+int64_t cs_keep_numbers(const struct cs_graph *graph, const struct cs_layer *layer,
+                        enum cs_recompute level, int64_t tokens);
 /* Bytes (fp32) that a layer keeps of `tokens` rows from forward to backward without recompute, 0
  * for a layer that needs no gradient. */
 int64_t cs_layer_saved_bytes(const struct cs_graph *graph, const struct cs_layer *layer,

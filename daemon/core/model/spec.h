@@ -103,6 +103,7 @@ struct cs_spec_parallel {
     const char *branch;
     int32_t pp, tp, cp, ep, zero;
     int32_t dp;            /* replicas of this branch, 0: the plan's */
+    bool sp;               /* rows between products are split over the ranks of tp */
     int64_t encoder_rows;  /* rows budget of a slot, 0: derived */
     const char *recompute; /* "none" | "selective" | "full" */
     const char *offload;   /* "none" | "host" */

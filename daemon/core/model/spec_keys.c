@@ -133,6 +133,7 @@ static const struct cs_spec_key keys[] = {
 
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
     LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads, by columns of the MLP and by words of the vocabulary"),
+    LAYOUT(KEY, "plan.parallel.*", "sp", BOOL, 0, 1, NULL, "false", NULL, PAR(sp), BOOL, "sequence parallelism, with tp: between the products of a block each of its ranks has a part of the rows, so that norms and sums of rows are shared too, and less is kept for the backward"),
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),
     LAYOUT(INT32, "plan.parallel.*", "ep", 1, 64, "1", PAR(ep), "expert parallelism: of dp x cp ranks with the same rest of a stage so many neighbours have each a part of the experts of every layer; rows go to the experts that they choose and back; a divisor of dp x cp"),
     LAYOUT(INT32, "plan.parallel.*", "dp", 0, 1024, "0", PAR(dp), "replicas of an encoder, any number beside those of the language model: they share the items of slots that its replicas run at the same time; 0: as many as plan.dp"),

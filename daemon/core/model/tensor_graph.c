@@ -230,7 +230,10 @@ void cs_tp_view_make(const struct cs_graph *whole, const struct cs_tp *tp, struc
     *graph = *whole;
     graph->modules = copy(arena, whole->modules, sizeof *whole->modules, whole->n_modules);
     graph->layers = copy(arena, whole->layers, sizeof *whole->layers, whole->n_layers);
+    graph->branches = copy(arena, whole->branches, sizeof *whole->branches, whole->n_branches);
     graph->params = copy(arena, whole->params, sizeof *whole->params, whole->n_params);
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        graph->branches[b].row_ranks = tp[b].splits_rows ? tp[b].ranks : 0;
     for (int32_t m = 0; m < graph->n_modules; m++) {
         struct cs_arch *arch = &graph->modules[m].arch;
         const struct cs_tp *own = &tp[graph->modules[m].branch];

@@ -12,41 +12,54 @@ enum axis { OUT, IN, FIRST };
 struct rule {
     enum axis axis;
     enum unit unit[CS_TP_PIECES];
-    bool is_summed; /* of one that is whole: every rank makes a part of its gradient */
+
+    enum parts {
+        ALIKE, /* of one that is whole: all ranks make the same gradient */
+        PARTS, /* every rank makes a part of it */
+        ROWS,  /* the same where rows between products are split */
+    } parts;
 };
 
 /* Norms of heads are whole, but a rank has its own heads only. Biases of second products are whole
  * too: one rank adds them, and their gradient is the same on all. Roles without a row are whole. */
 /* clang-format off */
 static const struct rule rules[CS_PARAM_ROLE_COUNT] = {
-    [CS_PARAM_EMBED]         = {FIRST, {WORDS},                             false},
-    [CS_PARAM_HEAD_W]        = {OUT,   {WORDS},                             false},
-    [CS_PARAM_Q_W]           = {OUT,   {QUERIES},                           false},
-    [CS_PARAM_Q_B]           = {FIRST, {QUERIES},                           false},
-    [CS_PARAM_K_W]           = {OUT,   {KEYS},                              false},
-    [CS_PARAM_K_B]           = {FIRST, {KEYS},                              false},
-    [CS_PARAM_V_W]           = {OUT,   {KEYS},                              false},
-    [CS_PARAM_V_B]           = {FIRST, {KEYS},                              false},
-    [CS_PARAM_O_W]           = {IN,    {QUERIES},                           false},
-    [CS_PARAM_Q_NORM_W]      = {FIRST, {NOTHING},                           true },
-    [CS_PARAM_K_NORM_W]      = {FIRST, {NOTHING},                           true },
-    [CS_PARAM_MIX_QKV_W]     = {OUT,   {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, false},
-    [CS_PARAM_CONV_W]        = {FIRST, {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, false},
-    [CS_PARAM_MIX_Z_W]       = {OUT,   {VALUE_HEADS},                       false},
-    [CS_PARAM_MIX_B_W]       = {OUT,   {VALUE_HEADS},                       false},
-    [CS_PARAM_MIX_A_W]       = {OUT,   {VALUE_HEADS},                       false},
-    [CS_PARAM_DT_BIAS]       = {FIRST, {VALUE_HEADS},                       false},
-    [CS_PARAM_A_LOG]         = {FIRST, {VALUE_HEADS},                       false},
-    [CS_PARAM_MIX_NORM_W]    = {FIRST, {NOTHING},                           true },
-    [CS_PARAM_MIX_OUT_W]     = {IN,    {VALUE_HEADS},                       false},
-    [CS_PARAM_GATE_W]        = {OUT,   {INNER},                             false},
-    [CS_PARAM_GATE_B]        = {FIRST, {INNER},                             false},
-    [CS_PARAM_UP_W]          = {OUT,   {INNER},                             false},
-    [CS_PARAM_UP_B]          = {FIRST, {INNER},                             false},
-    [CS_PARAM_DOWN_W]        = {IN,    {INNER},                             false},
-    [CS_PARAM_EXPERT_GATE_W] = {OUT,   {EXPERT},                            false},
-    [CS_PARAM_EXPERT_UP_W]   = {OUT,   {EXPERT},                            false},
-    [CS_PARAM_EXPERT_DOWN_W] = {IN,    {EXPERT},                            false},
+    [CS_PARAM_EMBED]         = {FIRST, {WORDS},                             ALIKE},
+    [CS_PARAM_HEAD_W]        = {OUT,   {WORDS},                             ALIKE},
+    [CS_PARAM_Q_W]           = {OUT,   {QUERIES},                           ALIKE},
+    [CS_PARAM_Q_B]           = {FIRST, {QUERIES},                           ALIKE},
+    [CS_PARAM_K_W]           = {OUT,   {KEYS},                              ALIKE},
+    [CS_PARAM_K_B]           = {FIRST, {KEYS},                              ALIKE},
+    [CS_PARAM_V_W]           = {OUT,   {KEYS},                              ALIKE},
+    [CS_PARAM_V_B]           = {FIRST, {KEYS},                              ALIKE},
+    [CS_PARAM_O_W]           = {IN,    {QUERIES},                           ALIKE},
+    [CS_PARAM_Q_NORM_W]      = {FIRST, {NOTHING},                           PARTS},
+    [CS_PARAM_K_NORM_W]      = {FIRST, {NOTHING},                           PARTS},
+    [CS_PARAM_MIX_QKV_W]     = {OUT,   {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, ALIKE},
+    [CS_PARAM_CONV_W]        = {FIRST, {KEY_HEADS, KEY_HEADS, VALUE_HEADS}, ALIKE},
+    [CS_PARAM_MIX_Z_W]       = {OUT,   {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_MIX_B_W]       = {OUT,   {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_MIX_A_W]       = {OUT,   {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_DT_BIAS]       = {FIRST, {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_A_LOG]         = {FIRST, {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_MIX_NORM_W]    = {FIRST, {NOTHING},                           PARTS},
+    [CS_PARAM_MIX_OUT_W]     = {IN,    {VALUE_HEADS},                       ALIKE},
+    [CS_PARAM_GATE_W]        = {OUT,   {INNER},                             ALIKE},
+    [CS_PARAM_GATE_B]        = {FIRST, {INNER},                             ALIKE},
+    [CS_PARAM_UP_W]          = {OUT,   {INNER},                             ALIKE},
+    [CS_PARAM_UP_B]          = {FIRST, {INNER},                             ALIKE},
+    [CS_PARAM_DOWN_W]        = {IN,    {INNER},                             ALIKE},
+    [CS_PARAM_EXPERT_GATE_W] = {OUT,   {EXPERT},                            ALIKE},
+    [CS_PARAM_EXPERT_UP_W]   = {OUT,   {EXPERT},                            ALIKE},
+    [CS_PARAM_EXPERT_DOWN_W] = {IN,    {EXPERT},                            ALIKE},
+    [CS_PARAM_NORM1_W]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_NORM1_B]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_NORM2_W]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_NORM2_B]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_POST1_W]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_POST2_W]       = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_SCALE1]        = {FIRST, {NOTHING},                           ROWS },
+    [CS_PARAM_SCALE2]        = {FIRST, {NOTHING},                           ROWS },
 };
 
 /* clang-format on */
@@ -225,7 +238,7 @@ void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, s
         return;
     if (tp.ranks <= 1)
         return;
-    out->is_summed = rule->is_summed;
+    out->is_summed = rule->parts == PARTS || (rule->parts == ROWS && tp.splits_rows);
     if (adapter != NULL)
         cut_adapter(whole, param, adapter, tp, out);
     else if (rule->unit[0] != NOTHING)

@@ -11,6 +11,10 @@
  * Experts go to ranks whole, neighbours together: a rank has nothing at all of the tensor of an expert
  * that is elsewhere, and some indices of the first dimension of one that holds all experts.
  *
+ * Between these products a block looks at rows one by one. Where ranks split them there (Korthikanti et
+ * al. 2022), the sum becomes a reduce-scatter of rows behind a second product and an all-gather before the
+ * next first one; what norms and scales of a rank train is made of its rows only.
+ *
  * A rank then is like a rank with a smaller model: its graph is the whole one with fewer heads and
  * narrower layers (cs_tp_view), and its arrays hold the pieces of a parameter one behind the other.
  * Pure. */
@@ -24,6 +28,7 @@
 struct cs_tp {
     int32_t ranks, at;
     int32_t ep, ep_at;
+    bool splits_rows; /* sequence parallelism: between products of a block each has some rows */
 };
 
 enum { CS_TP_MOST = 64 };

@@ -34,7 +34,8 @@ struct cs_stage {
     int32_t rank;     /* of programs (see below); several stages may share one (colocated) */
     int32_t copies;   /* > 1: the whole branch, which as many ranks have; index: of the copy */
     struct cs_rank_shape shape;
-    int32_t first_layer, n_layers;               /* graph->layers */
+    bool splits_rows;              /* sequence parallelism: between products, over its tp ranks */
+    int32_t first_layer, n_layers; /* graph->layers */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* per slot */
     bool has_backward;                           /* a layer needs an input or weight gradient */
     bool needs_input_grad;                       /* sends a gradient to its producers */

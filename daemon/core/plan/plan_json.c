@@ -160,6 +160,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
                             json_integer(cs_plan_rank(plan, s, (struct cs_rank_at){0})));
         if (cs_plan_shape(plan, s).tp > 1) /* plans without have no such key */
             json_object_set_new(one, "tp", json_integer(cs_plan_shape(plan, s).tp));
+        if (plan->stages[s].splits_rows)
+            json_object_set_new(one, "sp", json_true());
         if (cs_plan_shape(plan, s).cp > 1)
             json_object_set_new(one, "cp", json_integer(cs_plan_shape(plan, s).cp));
         if (cs_plan_shape(plan, s).ep > 1)
@@ -293,6 +295,19 @@ static enum cs_status read_zero(const json_t *json, const char *where, struct cs
     return CS_OK;
 }
 
+/* "sp": the ranks of tp split rows between products; absent: they do not */
+static enum cs_status read_split(const json_t *json, const char *where, struct cs_stage *stage,
+                                 struct cs_err *err)
+{
+    const json_t *value = json_object_get(json, "sp");
+    if (value == NULL)
+        return CS_OK;
+    if (!json_is_true(value) || stage->shape.tp < 2)
+        return cs_fail(err, CS_CORRUPT, "plan: %s.sp must be true, of a stage with tp", where);
+    stage->splits_rows = true;
+    return CS_OK;
+}
+
 static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *err)
 {
     const json_t *json = json_array_get(json_object_get(r->json, "stages"), (size_t)id);
@@ -327,6 +342,7 @@ static enum cs_status read_stage(struct reader *r, int32_t id, struct cs_err *er
     else if (json_object_get(json, "dp") != NULL)
         return cs_fail(err, CS_CORRUPT, "plan: %s.dp is that of the plan", where);
     CS_TRY(read_zero(json, where, stage, err));
+    CS_TRY(read_split(json, where, stage, err));
     if (stage->rank >= r->plan->n_ranks)
         return cs_fail(err, CS_CORRUPT, "plan: %s.rank is %d but n_ranks is %d", where, stage->rank,
                        r->plan->n_ranks);

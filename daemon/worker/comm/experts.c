@@ -24,7 +24,8 @@ static struct piece piece_of(const struct cs_expert_ranks *r, const struct cs_sh
 {
     const struct cs_tp own = r->params->tp;
     struct cs_tp_part part;
-    cs_tp_part_of(r->params->view.whole, t->whole, (struct cs_tp){own.ranks, own.at, r->n, place},
+    cs_tp_part_of(r->params->view.whole, t->whole,
+                  (struct cs_tp){.ranks = own.ranks, .at = own.at, .ep = r->n, .ep_at = place},
                   &part);
     const int64_t n = cs_tp_count(&part, t->whole);
     const bool is_cut = part.experts.end > 0;

@@ -2,6 +2,7 @@
 #include "worker/layer/tensors.h"
 
 #include "worker/layer/exchange.h"
+#include "worker/layer/sequence.h"
 
 bool cs_tensors_is_first(const struct cs_run *run)
 {
@@ -157,12 +158,28 @@ void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts)
     cs_exchange_move(&e);
 }
 
+/* The same where each rank wants its own rows of the sum. */
+static void linear_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                            const void *x, const struct cs_shard *w, const struct cs_shard *b,
+                            const void *residual, void *y)
+{
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    void *part = cs_sequence_part(run, rows, out, y);
+    cs_run_linear(run, rows, in, out, x, w, b, part);
+    cs_sequence_sum(run, rows, out, part, residual, y);
+    cs_scratch_rewind(run->scratch, mark);
+}
+
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        void *y)
 {
     const bool is_first = cs_tensors_is_first(run);
     const int64_t n = groups_of(run, rows, out);
+    if (cs_sequence_is_split(run)) {
+        linear_of_parts(run, rows, in, out, x, w, is_first ? b : NULL, residual, y);
+        return;
+    }
     struct cs_exchange sum[MOST_GROUPS];
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
@@ -192,10 +209,24 @@ static void dgrad_in_groups(struct cs_run *run, int64_t rows, int64_t in, int64_
         finish(&sum[i]);
 }
 
+static void dgrad_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                           const void *dy, const struct cs_shard *w, void *dx)
+{
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    void *part = cs_sequence_part(run, rows, in, dx);
+    cs_run_linear_dgrad(run, rows, in, out, dy, w, part);
+    cs_sequence_sum(run, rows, in, part, NULL, dx);
+    cs_scratch_rewind(run->scratch, mark);
+}
+
 void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
                             const void *dy, const void *x, const struct cs_shard *w,
                             const struct cs_shard *b, void *dx)
 {
+    if (dx != NULL && cs_sequence_is_split(run)) {
+        dgrad_of_parts(run, rows, in, out, dy, w, dx);
+        dx = NULL;
+    }
     if (dx != NULL && (run->later != NULL || w->grad == NULL)) {
         dgrad_in_groups(run, rows, in, out, dy, w, dx);
         dx = NULL;

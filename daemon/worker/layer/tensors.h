@@ -23,7 +23,7 @@ void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x);
  * those of the others come. */
 void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts);
 
-/* ---- products at the edges of a half ---- */
+/* ---- products at the edges of a half; residual, y and dx: of the own rows (worker/layer/sequence.h) ---- */
 
 /* y (rows, out) = x (rows, in) w^T + b + residual, of all ranks' columns of x; as cs_run_linear_act */
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,

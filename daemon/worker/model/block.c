@@ -1,6 +1,8 @@
 /* One pre-norm transformer block: x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2). What the halves
- * are says the layer (halves.h). Some families have a norm behind each half, before the sum, and
+ * are says the layer (halves.h). What is around them looks at rows one by one: `own` are those that are
+ * here (worker/layer/sequence.h). Some families have a norm behind each half, before the sum, and
  * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
+#include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
 #include "worker/model/halves.h"
 
@@ -39,60 +41,66 @@ static bool has_behind(const struct cs_layer_model *l)
 }
 
 /* y (NULL: not wanted) = x + norm(made), or + made times a vector */
-static void add_behind(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+static void add_behind(struct cs_run *run, const struct cs_layer_model *l, int64_t own,
                        const struct behind *behind, const void *made, float *stat, const void *x,
                        void *y)
 {
-    const int64_t n = rows * l->arch->width;
+    const int64_t n = own * l->arch->width;
     if (l->arch->has_layer_scale) {
         if (y != NULL)
-            run->ops->scale_columns(run->ctx, rows, l->arch->width, made,
+            run->ops->scale_columns(run->ctx, own, l->arch->width, made,
                                     cs_weight(l, behind->scale)->w, 1, x, y);
         return;
     }
     void *normed = cs_run_take(run, n);
-    cs_run_norm(run, l->arch, rows, made, cs_weight(l, behind->norm), NULL, normed, stat);
+    cs_run_norm(run, l->arch, own, made, cs_weight(l, behind->norm), NULL, normed, stat);
     if (y != NULL)
         run->ops->add(run->ctx, n, x, normed, y);
+}
+
+static const void *whole_input(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                               const void *h)
+{
+    return cs_sequence_whole(run, rows, l->arch->width, h);
 }
 
 static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *x,
                 struct cs_kept *kept)
 {
     const bool has_post = has_behind(l);
-    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, rows);
-    kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, rows);
-    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, rows);
-    cs_run_norm(run, l->arch, rows, x, cs_weight(l, CS_PARAM_NORM1_W),
+    const int64_t own = cs_sequence_rows(run, rows);
+    kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, own);
+    kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, own);
+    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, own);
+    cs_run_norm(run, l->arch, own, x, cs_weight(l, CS_PARAM_NORM1_W),
                 cs_weight(l, CS_PARAM_NORM1_B), kept->h1, kept->stat1);
     if (has_post) {
-        kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, rows);
-        kept->stat_m1 =
-            l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M1, rows);
+        kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, own);
+        kept->stat_m1 = l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M1, own);
     }
-    mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : kept->x2,
-                     kept);
+    mixer_of(l)->fwd(run, l, rows, whole_input(run, l, rows, kept->h1), has_post ? NULL : x,
+                     has_post ? kept->m1 : kept->x2, kept);
     if (has_post)
-        add_behind(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, x, kept->x2);
+        add_behind(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, x, kept->x2);
 }
 
 static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
                          struct cs_kept *kept)
 {
     const bool has_post = has_behind(l);
-    kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, rows);
-    kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, rows);
-    cs_run_norm(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+    const int64_t own = cs_sequence_rows(run, rows);
+    kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, own);
+    kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, own);
+    cs_run_norm(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                 cs_weight(l, CS_PARAM_NORM2_B), kept->h2, kept->stat2);
     if (has_post) {
-        kept->m2 = cs_run_keep(run, l, CS_KEEP_M2, rows);
-        kept->stat_m2 =
-            l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M2, rows);
+        kept->m2 = cs_run_keep(run, l, CS_KEEP_M2, own);
+        kept->stat_m2 = l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M2, own);
     }
-    ffn_of(l)->fwd(run, l, rows, kept->h2, has_post ? NULL : kept->x2, has_post ? kept->m2 : y,
-                   kept);
+    ffn_of(l)->fwd(run, l, rows, whole_input(run, l, rows, kept->h2), has_post ? NULL : kept->x2,
+                   has_post ? kept->m2 : y, kept);
     if (has_post)
-        add_behind(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, kept->x2, y);
+        add_behind(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, kept->x2, y);
 }
 
 /* The number that the whole block is multiplied with, NULL: none. */
@@ -114,7 +122,8 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     mix(run, l, rows, x, kept);
     feed_forward(run, l, rows, y, kept);
     if (scalar_of(l) != NULL && y != NULL)
-        run->ops->scale_columns(run->ctx, rows, l->arch->width, y, scalar_of(l)->w, 0, NULL, y);
+        run->ops->scale_columns(run->ctx, cs_sequence_rows(run, rows), l->arch->width, y,
+                                scalar_of(l)->w, 0, NULL, y);
     forget_normed(run, l, kept);
 }
 
@@ -123,36 +132,51 @@ static bool has_grad(const struct cs_shard *t)
     return t != NULL && t->grad != NULL;
 }
 
+/* Gradients that weights of a half read, which may come later; all rows of them where they are split. */
+static void *hold(struct cs_run *run, int64_t n)
+{
+    return run->splits_rows ? cs_run_take(run, n) : cs_run_hold(run, n);
+}
+
 /* The gradient of what a half made, from that of the sum: the same, or through what is behind it. */
-static const void *post_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+static const void *post_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t own,
                             const struct behind *behind, const void *made, const float *stat,
                             const void *dy)
 {
     const int64_t width = l->arch->width;
     if (!has_behind(l))
         return dy;
-    void *d = cs_run_hold(run, rows * width);
+    void *d = hold(run, own * width);
     if (!l->arch->has_layer_scale) {
-        cs_run_norm_grad(run, l->arch, rows, made, cs_weight(l, behind->norm), NULL, stat, dy, NULL,
+        cs_run_norm_grad(run, l->arch, own, made, cs_weight(l, behind->norm), NULL, stat, dy, NULL,
                          d);
         return d;
     }
     const struct cs_shard *scale = cs_weight(l, behind->scale);
-    struct cs_ctx ctx = cs_run_grad_ctx(run, scale, NULL);
+    struct cs_ctx ctx = cs_run_grad_ctx(run, own > 0 ? scale : NULL, NULL);
     if (scale->grad != NULL)
-        run->ops->scale_columns_wgrad(&ctx, rows, width, made, dy, scale->grad);
-    run->ops->scale_columns(run->ctx, rows, width, dy, scale->w, 1, NULL, d);
+        run->ops->scale_columns_wgrad(&ctx, own, width, made, dy, scale->grad);
+    run->ops->scale_columns(run->ctx, own, width, dy, scale->w, 1, NULL, d);
     return d;
 }
 
-static const void *scalar_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+/* the same for the half, which reads all rows of it */
+static const void *half_grad(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                             const struct behind *behind, const void *made, const float *stat,
+                             const void *dy)
+{
+    const void *d = post_bwd(run, l, cs_sequence_rows(run, rows), behind, made, stat, dy);
+    return cs_sequence_whole(run, rows, l->arch->width, d);
+}
+
+static const void *scalar_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t own,
                               const void *dy)
 {
     if (scalar_of(l) == NULL)
         return dy;
     CS_ASSERT(l->arch->has_post_norms); /* else dy would be held for the ffn's weights */
-    void *d = cs_run_take(run, rows * l->arch->width);
-    run->ops->scale_columns(run->ctx, rows, l->arch->width, dy, scalar_of(l)->w, 0, NULL, d);
+    void *d = cs_run_take(run, own * l->arch->width);
+    run->ops->scale_columns(run->ctx, own, l->arch->width, dy, scalar_of(l)->w, 0, NULL, d);
     return d;
 }
 
@@ -166,26 +190,26 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
             cs_ffn_experts.bwd(run, l, 0, NULL, NULL, kept);
         return;
     }
-    const int64_t n = rows * l->arch->width;
+    const int64_t own = cs_sequence_rows(run, rows), n = own * l->arch->width;
     const struct cs_shard *norm1_w = cs_weight(l, CS_PARAM_NORM1_W),
                           *norm1_b = cs_weight(l, CS_PARAM_NORM1_B);
     const bool is_needed = dx != NULL || has_grad(norm1_w) || has_grad(norm1_b);
     void *dh = cs_run_take(run, n);
-    void *dx2 = has_behind(l) ? cs_run_take(run, n) : cs_run_hold(run, n);
-    dy = scalar_bwd(run, l, rows, dy);
+    void *dx2 = has_behind(l) ? cs_run_take(run, n) : hold(run, n);
+    dy = scalar_bwd(run, l, own, dy);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    const void *made = post_bwd(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, dy);
+    const void *made = half_grad(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, dy);
     ffn_of(l)->bwd(run, l, rows, made, dh, kept);
     cs_scratch_rewind(run->scratch, mark);
-    cs_run_norm_grad(run, l->arch, rows, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+    cs_run_norm_grad(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                      cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
-    made = post_bwd(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, dx2);
+    made = half_grad(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, dx2);
     mixer_of(l)->bwd(run, l, rows, made, is_needed ? dh : NULL, kept);
     if (!is_needed)
         return;
     if (dx == NULL)
         dx = cs_run_take(run, n);
-    cs_run_norm_grad(run, l->arch, rows, kept->x, norm1_w, norm1_b, kept->stat1, dh, dx2, dx);
+    cs_run_norm_grad(run, l->arch, own, kept->x, norm1_w, norm1_b, kept->stat1, dh, dx2, dx);
 }
 
 const struct cs_layer_ops cs_layer_block = {

@@ -13,6 +13,7 @@
  * a model is the mean of its layers, and a step's of its slots by their rows. Other slots, those of other
  * replicas whose rows come to the same experts too, do not count: the loss is the same in every layout. */
 #include "worker/layer/exchange.h"
+#include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
 #include "worker/layer/stretch.h"
 #include "worker/layer/tensors.h"
@@ -109,17 +110,18 @@ static void activate(struct cs_run *run, const struct cs_layer_model *l, const s
                     cs_run_at(run, kept->up, d->inner), 2 * d->inner, a);
 }
 
-/* y = the sum of what comes back of a row's experts, and the residual */
+/* y (own rows) = the sum of what comes back of a row's experts, of all ranks' parts, `more` (rows) that
+ * this rank adds to its part, and the residual of worker/layer/sequence.h */
 static void sum_back(struct cs_run *run, int64_t rows, const struct dims *d,
                      const struct cs_spread *s, const struct cs_moe_routes *routes,
-                     const struct cs_travel *x, const void *residual, void *y)
+                     const struct cs_travel *x, const void *more, const void *residual, void *y)
 {
     cs_spread_back(s, x, 1);
     if (rows == 0)
         return;
-    run->ops->sum_rows(run->ctx, rows, d->top_k, d->width, routes->place, x->out,
-                       cs_tensors_is_first(run) ? residual : NULL, y);
-    cs_tensors_sum(run, rows * d->width, y);
+    void *part = cs_sequence_part(run, rows, d->width, y);
+    run->ops->sum_rows(run->ctx, rows, d->top_k, d->width, routes->place, x->out, more, part);
+    cs_sequence_sum(run, rows, d->width, part, residual, y);
 }
 
 static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
@@ -147,7 +149,8 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
     if (!run->is_again) { /* x is not read again */
         run->ops->moe_linear(run->ctx, &groups, d.inner, d.width, kept->a,
                              cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, way[0].here);
-        sum_back(run, rows, &d, &s, &routes, &way[0], residual, y);
+        sum_back(run, rows, &d, &s, &routes, &way[0], cs_sequence_residual(run, residual), residual,
+                 y);
     }
     if (run->keep != NULL && !cs_run_keeps(run, l, CS_KEEP_A))
         kept->a = NULL; /* it was scratch */
@@ -257,7 +260,7 @@ static void input_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                             of_router);
     run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup,
                                cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, dx.here);
-    sum_back(run, rows, &d, s, routes, &dx, of_router, dh);
+    sum_back(run, rows, &d, s, routes, &dx, cs_tensors_is_first(run) ? of_router : NULL, NULL, dh);
 }
 
 /* Where ranks share the experts all of them come as often, whatever rows they have. */

@@ -2,7 +2,8 @@
  * looks at every row by itself. block.c has what is around them: norms, residuals, what is kept of
  * those. Each kind of half is a file that defines its row; which one a block has says its layer.
  *
- * h (rows, width) is the normed input. A half takes the arrays that it keeps for its backward itself
+ * h (rows, width) is the normed input. Where ranks split rows between products (worker/layer/sequence.h),
+ * h and dy are of all rows, residual, y and dh of the own ones. A half takes the arrays that it keeps for its backward itself
  * (core/model/keeps.h lists them for its kind). Backward: dh (rows, width) is overwritten; NULL: not
  * needed, only gradients of weights are. */
 #ifndef CS_WORKER_MODEL_HALVES_H

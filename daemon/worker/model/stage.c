@@ -2,8 +2,9 @@
  * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
-#include "worker/layer/share.h"
+#include "worker/layer/sequence.h"
 #include "worker/layer/stretch.h"
+#include "worker/model/stage_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,72 +177,15 @@ static bool keeps_input(const struct cs_stage_model *s, int32_t layer)
            cs_keep_find(l->arch, l->layer, CS_KEEP_X) != NULL;
 }
 
-/* Rows change ranks in front of a layer, or behind it, where its neighbour has others (stretch.h,
- * share.h). Between stages, and where rows of encoders come in, they lie as they were dealt out. */
-static bool enters_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
-{
-    const struct cs_layer_model *l = &s->layer[i];
-    return cs_layer_is_stretched(l, run->input) &&
-           (i == 0 || l->n_feeds > 0 || !cs_layer_is_stretched(&s->layer[i - 1], run->input));
-}
-
-static bool leaves_order(const struct cs_stage_model *s, const struct cs_run *run, int32_t i)
-{
-    if (s->encoder >= 0)
-        return i == s->stage->n_layers - 1 && cs_layer_is_shared(&s->layer[i], run->input);
-    return cs_layer_is_stretched(&s->layer[i], run->input) &&
-           (i == s->stage->n_layers - 1 || enters_order(s, run, i + 1) ||
-            !cs_layer_is_stretched(&s->layer[i + 1], run->input));
-}
-
-/* elements that enter and leave a layer in a slot */
-static int64_t n_in(const struct cs_layer_model *l, const struct cs_run *run)
-{
-    return (int64_t)cs_layer_rows_in(l, run->input) * l->in_width;
-}
-
-static int64_t n_out(const struct cs_layer_model *l, const struct cs_run *run)
-{
-    return (int64_t)cs_layer_rows_out(l, run->input) * l->out_width;
-}
-
-/* ... and, where rows change ranks at it, as they were dealt out */
-static int64_t n_dealt_in(const struct cs_layer_model *l, const struct cs_run *run)
-{
-    return (int64_t)run->input->llm_rows * l->in_width;
-}
-
-static int64_t n_dealt_out(const struct cs_layer_model *l, const struct cs_run *run)
-{
-    return (int64_t)run->input->llm_rows * l->out_width;
-}
-
-/* what leaves a layer, to where it is dealt out */
-static void deal_out(struct cs_run *run, const struct cs_layer_model *l, const void *x, void *y)
-{
-    if (l->encoder >= 0)
-        cs_share_rows(run, l->encoder, l->out_width, x, y);
-    else
-        cs_stretch_rows_back(run, l->out_width, x, y);
-}
-
-/* its gradient from there */
-static void call_in(struct cs_run *run, const struct cs_layer_model *l, const void *dy, void *dx)
-{
-    if (l->encoder >= 0)
-        cs_share_rows_back(run, l->encoder, l->out_width, dy, dx);
-    else
-        cs_stretch_rows(run, l->out_width, dy, dx);
-}
-
 static int64_t widest(const struct cs_stage_model *s, const struct cs_run *run)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < s->stage->n_layers; i++) {
-        const int64_t in = n_in(&s->layer[i], run), out = n_out(&s->layer[i], run);
-        const bool is_dealt =
-            s->encoder < 0 && (enters_order(s, run, i) || leaves_order(s, run, i));
-        const int64_t dealt = is_dealt ? n_dealt_out(&s->layer[i], run) : 0;
+        const int64_t in = cs_layer_n_in(&s->layer[i], run),
+                      out = cs_layer_n_out(&s->layer[i], run);
+        const bool is_dealt = s->encoder < 0 && (cs_stage_enters_order(s, run, i) ||
+                                                 cs_stage_leaves_order(s, run, i));
+        const int64_t dealt = is_dealt ? cs_layer_n_dealt_out(&s->layer[i], run) : 0;
         most = in > most ? in : most;
         most = out > most ? out : most;
         most = dealt > most ? dealt : most;
@@ -263,9 +207,8 @@ static void *output_of(const struct cs_stage_model *s, struct cs_run *run, int32
 {
     if (i == s->stage->n_layers - 1)
         return y;
-    if (run->keep != NULL && keeps_input(s, i + 1) && !enters_order(s, run, i + 1))
-        return cs_run_keep_acts(run, leaves_order(s, run, i) ? n_dealt_out(&s->layer[i], run)
-                                                             : n_out(&s->layer[i], run));
+    if (run->keep != NULL && keeps_input(s, i + 1) && !cs_stage_moves_in(s, run, i + 1))
+        return cs_run_keep_acts(run, cs_stage_n_between(s, run, i));
     return in_turn(s, run, i, turn);
 }
 
@@ -283,17 +226,25 @@ static const void *copy_to(struct cs_run *run, void *copy, const void *x, int64_
     return copy;
 }
 
-/* x in the order that layer i wants, in memory that its backward finds */
+/* x in the order that layer i wants and, of rows that are split, the own ones, in memory that its backward
+ * finds */
 static const void *put_in_order(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
                                 const void *x)
 {
     const struct cs_layer_model *l = &s->layer[i];
-    if (!enters_order(s, run, i))
+    const bool is_kept = run->keep != NULL && keeps_input(s, i);
+    const bool is_part = cs_stage_enters_split(s, run, i);
+    if (cs_stage_enters_order(s, run, i)) {
+        void *in_order = is_kept && !is_part ? cs_run_keep_acts(run, cs_layer_n_in(l, run))
+                                             : cs_run_take(run, cs_layer_n_in(l, run));
+        cs_stretch_rows(run, l->in_width, x, in_order);
+        x = in_order;
+    }
+    if (!is_part)
         return x;
-    void *in_order = run->keep != NULL && keeps_input(s, i) ? cs_run_keep_acts(run, n_in(l, run))
-                                                            : cs_run_take(run, n_in(l, run));
-    cs_stretch_rows(run, l->in_width, x, in_order);
-    return in_order;
+    x = cs_sequence_own(run, cs_layer_rows_in(l, run->input), l->in_width, x);
+    const int64_t n = cs_layer_n_own_in(l, run);
+    return is_kept ? copy_to(run, cs_run_keep_acts(run, n), x, n) : x;
 }
 
 void cs_saved_free(struct cs_saved *saved)
@@ -319,12 +270,16 @@ static void fwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
                       const struct cs_layer_ends *ends, void *y, struct cs_kept *kept)
 {
     const struct cs_layer_model *l = &s->layer[i];
-    const bool leaves = leaves_order(s, run, i);
-    void *out = leaves ? cs_run_take(run, n_out(l, run)) : y;
-    cs_layer_ops_of(l->layer->kind)
-        ->fwd(run, l, cs_layer_rows_out(l, run->input), ends, kept->x, out, kept);
+    const int64_t rows = cs_layer_rows_out(l, run->input);
+    const bool leaves = cs_stage_leaves_order(s, run, i),
+               is_part = cs_stage_leaves_split(s, run, i);
+    void *all = leaves ? cs_run_take(run, cs_layer_n_out(l, run)) : y;
+    void *out = is_part ? cs_run_take(run, cs_layer_n_own_out(l, run)) : all;
+    cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, kept->x, out, kept);
+    if (is_part)
+        cs_sequence_gather(run, rows, l->out_width, out, all);
     if (leaves)
-        deal_out(run, l, out, y);
+        cs_layer_deal_out(run, l, all, y);
 }
 
 void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const void *x,
@@ -336,14 +291,15 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     struct cs_kept none;
     run->keep = saved != NULL ? &saved->memory : NULL;
     run->recompute = stage->recompute;
+    run->splits_rows = stage->stage->splits_rows && run->tensors != NULL;
     if (saved != NULL) {
         if (saved->kept == NULL)
             saved->kept = malloc((size_t)n * sizeof *saved->kept);
         CS_ASSERT(saved->kept != NULL);
         memset(saved->kept, 0, (size_t)n * sizeof *saved->kept);
-        if (keeps_input(stage, 0) && !enters_order(stage, run, 0))
-            x = copy_to(run, cs_run_keep_acts(run, n_in(&stage->layer[0], run)), x,
-                        n_in(&stage->layer[0], run));
+        if (keeps_input(stage, 0) && !cs_stage_moves_in(stage, run, 0))
+            x = copy_to(run, cs_run_keep_acts(run, cs_layer_n_in(&stage->layer[0], run)), x,
+                        cs_layer_n_in(&stage->layer[0], run));
     }
     struct cs_scratch *const keep = run->keep;
     for (int32_t i = 0; i < n; i++) {
@@ -383,10 +339,11 @@ static void *grad_of(const struct cs_stage_model *s, struct cs_run *run, int32_t
         return dx;
     if (is_end)
         return cs_feeds_ask(&s->layer[i], ends) ? in_turn(s, run, i, turn) : NULL;
-    if (!is_held(s, saved, i - 1) || leaves_order(s, run, i - 1)) /* which moves it once more */
-        return in_turn(s, run, i, turn);
-    const int64_t n =
-        enters_order(s, run, i) ? n_dealt_in(&s->layer[i], run) : n_in(&s->layer[i], run);
+    if (!is_held(s, saved, i - 1) || cs_stage_leaves_order(s, run, i - 1) ||
+        cs_stage_is_split(s, run, i - 1))
+        return in_turn(s, run, i, turn); /* it is moved once more, or put together and held so */
+    const int64_t n = cs_stage_enters_order(s, run, i) ? cs_layer_n_dealt_in(&s->layer[i], run)
+                                                       : cs_layer_n_in(&s->layer[i], run);
     return cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes);
 }
 
@@ -400,22 +357,28 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct cs_kept kept = saved->kept[i];
     /* dx may be NULL for want of rows here, while other ranks have some */
-    const bool enters = l->layer->needs_input_grad && enters_order(s, run, i);
+    const bool enters = l->layer->needs_input_grad && cs_stage_enters_order(s, run, i);
     run->later = is_held(s, saved, i) ? &saved->later : NULL;
     run->keep = is_held(s, saved, i) ? &saved->held : NULL;
-    if (leaves_order(s, run, i)) {
-        void *in_order = cs_run_hold(run, n_out(l, run));
-        call_in(run, l, dy, in_order);
+    if (cs_stage_leaves_order(s, run, i)) {
+        void *in_order = cs_run_hold(run, cs_layer_n_out(l, run));
+        cs_layer_call_in(run, l, dy, in_order);
         dy = in_order;
     }
-    void *in_order = enters ? cs_run_take(run, n_in(l, run)) : dx;
+    if (cs_stage_leaves_split(s, run, i))
+        dy = cs_sequence_own(run, rows, l->out_width, dy);
+    void *in_order = enters ? cs_run_take(run, cs_layer_n_in(l, run)) : dx;
+    const bool is_part = in_order != NULL && cs_stage_enters_split(s, run, i);
+    void *own = is_part ? cs_run_take(run, cs_layer_n_own_in(l, run)) : in_order;
     if (is_redone(s, i)) {
         kept = (struct cs_kept){.x = kept.x};
         run->is_again = true;
         ops->fwd(run, l, rows, ends, kept.x, NULL, &kept);
         run->is_again = false;
     }
-    ops->bwd(run, l, rows, ends, dy, in_order, &kept);
+    ops->bwd(run, l, rows, ends, dy, own, &kept);
+    if (is_part)
+        cs_sequence_gather(run, rows, l->in_width, own, in_order);
     if (enters)
         cs_stretch_rows_back(run, l->in_width, in_order, dx);
     cs_scratch_rewind(run->scratch, mark);
@@ -425,14 +388,15 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
                   const struct cs_layer_ends *ends, struct cs_saved *saved)
 {
     const int32_t last = stage->stage->n_layers - 1;
-    const int64_t n = n_out(&stage->layer[last], run);
+    const int64_t n = cs_layer_n_out(&stage->layer[last], run);
     const struct cs_scratch_mark start = cs_scratch_mark(run->scratch);
     void *turn[2] = {NULL, NULL};
     saved->held.device = saved->memory.device;
     saved->later.held = &saved->held;
     run->recompute = stage->recompute;
-    if (is_held(stage, saved, last) && dy != NULL &&
-        !leaves_order(stage, run, last)) /* its buffer is given back before that */
+    run->splits_rows = stage->stage->splits_rows && run->tensors != NULL;
+    if (is_held(stage, saved, last) && dy != NULL && !cs_stage_leaves_order(stage, run, last) &&
+        !cs_stage_leaves_split(stage, run, last)) /* its buffer is given back before that */
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
     for (int32_t i = last; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, ends, dx, turn, saved);

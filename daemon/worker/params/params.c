@@ -200,13 +200,15 @@ static void view_graph(struct cs_params *p, const struct cs_graph *graph,
     struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
     const struct cs_rank_shape shape = cs_plan_rank_shape(plan, own);
     const struct cs_rank_at at = cs_plan_at(plan, rank);
-    p->tp = (struct cs_tp){shape.tp, at.tp, shape.ep, at.ep};
+    p->tp = (struct cs_tp){.ranks = shape.tp, .at = at.tp, .ep = shape.ep, .ep_at = at.ep};
     p->graph = graph;
     if (p->tp.ranks <= 1 && p->tp.ep <= 1)
         return;
     for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].rank == own && !cs_plan_is_guest(plan, s))
+        if (plan->stages[s].rank == own && !cs_plan_is_guest(plan, s)) {
             tp[plan->stages[s].branch] = p->tp;
+            tp[plan->stages[s].branch].splits_rows = plan->stages[s].splits_rows;
+        }
     p->arena = cs_arena_new(0);
     cs_tp_view_make(graph, tp, p->arena, &p->view);
     p->graph = p->view.graph;

@@ -71,7 +71,8 @@ static json_t *stages_of(const struct cs_golden_job *job, const json_t *modules)
         const int cp = is_llm ? job->context : job->encoder_context;
         const int zero = job->replicas > 1 || cp > 1 ? job->zero : 1;
         json_object_set_new(parallel, branch,
-                            json_pack("{s:i, s:i, s:i, s:i, s:s*}", "pp", pp, "tp", tp > 1 ? tp : 1,
+                            json_pack("{s:i, s:i, s:b, s:i, s:i, s:s*}", "pp", pp, "tp",
+                                      tp > 1 ? tp : 1, "sp", (int)(job->splits_rows && tp > 1),
                                       "cp", cp > 1 ? cp : 1, "zero", zero > 1 ? zero : 1,
                                       "recompute", recompute));
         if (is_llm && job->experts > 1)

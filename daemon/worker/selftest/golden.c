@@ -98,6 +98,7 @@ static enum cs_status make_document(struct cs_golden *g, const char *adapter, bo
         .encoder_tensors = is_spread ? g->layout->encoder_tensors : 1,
         .experts = is_spread && g->layout->experts > 1 ? g->layout->experts : 1,
         .zero = is_spread && g->layout->zero > 1 ? g->layout->zero : 1,
+        .splits_rows = is_spread && g->layout->splits_rows,
         .samples = batch,
         .seq_tokens = rows_of(g),
         .values = values_of(g),

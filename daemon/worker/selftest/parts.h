@@ -75,6 +75,7 @@ struct cs_golden_job {
     int context, encoder_context; /* ranks that split rows of the language model, items */
     int tensors, encoder_tensors; /* ranks that share the matrices of a stage */
     int experts;                  /* ranks that share those of the language model */
+    bool splits_rows;             /* and rows between products */
     int zero; /* what those with the same weights divide, where there are several */
     int32_t seq_tokens, samples; /* rows and documents of a slot */
     int64_t values;              /* of all media; an item has no more */

@@ -42,6 +42,7 @@ static enum cs_status read_layout(json_t *in, struct cs_selftest_layout *out, st
         .encoder_tensors = (int)cs_msg_int(in, "encoder_tensors", 1),
         .experts = (int)cs_msg_int(in, "experts", 1),
         .zero = (int)cs_msg_int(in, "zero", 1),
+        .splits_rows = cs_msg_bool(in, "splits_rows", false),
         .modality = cs_msg_str(in, "modality", NULL),
         .schedule = cs_msg_str(in, "schedule", NULL),
         .recompute = cs_msg_str(in, "recompute", NULL),

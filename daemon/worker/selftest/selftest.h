@@ -48,6 +48,7 @@ struct cs_selftest_layout {
     int tensors, encoder_tensors; /* ranks of every stage that share its matrices; 0 and 1: none */
     int experts; /* of replicas x context ranks those that share experts; 0 and 1: none */
     int zero;    /* what those with the same weights divide, where there are several; 0: as 1 */
+    bool splits_rows; /* all these split rows between products, too */
     const char *modality, *schedule,
         *recompute;    /* as of a job; NULL: encoder-parallel, 1f1b, none */
     const char *train; /* globs of layers that train, blanks between; NULL: all, or the adapters */
@@ -74,7 +75,7 @@ enum cs_status cs_selftest_family(const struct cs_selftest_request *request,
                                   struct cs_device *device, struct cs_selftest *out,
                                   struct cs_err *err) CS_NODISCARD;
 /* `cornstarch-worker --selftest`: a request {dir, adapter, written, device, precision,
- * layout {stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors, experts, zero, modality, schedule, recompute, train}} on standard input, the
+ * layout {stages, encoder_stages, replicas, context, encoder_context, tensors, encoder_tensors, experts, zero, splits_rows, modality, schedule, recompute, train}} on standard input, the
  * outcome as JSON on standard output. Returns the exit code. */
 int cs_selftest_program(void);
 

@@ -20,9 +20,9 @@ struct cs_recompute_effect cs_layer_recompute(const struct cs_graph *graph,
                                               enum cs_recompute level,
                                               const struct cs_device_class *device, int64_t fwd_ns)
 {
-    const int64_t dropped = cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL) -
-                            cs_keep_elements(graph, layer, level, CS_KEEP_ALL);
-    const int64_t bytes = rows * dropped * cs_device_element_bytes(device);
+    const int64_t dropped = cs_keep_numbers(graph, layer, CS_RECOMPUTE_NONE, rows) -
+                            cs_keep_numbers(graph, layer, level, rows);
+    const int64_t bytes = dropped * cs_device_element_bytes(device);
     const int64_t passes_ns = (int64_t)(2e9 * (double)bytes / (double)device->bytes_per_s);
     if (dropped == 0)
         return (struct cs_recompute_effect){0};

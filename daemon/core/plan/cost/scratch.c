@@ -100,20 +100,23 @@ static half_scratch *const ffns[CS_FFNS] = {
     [CS_FFN_DENSE] = dense_scratch, [CS_FFN_EXPERTS] = experts_scratch};
 
 /* Backward: gradients of output, input, normed input and sum after the mixer, then those of one of
- * the halves. Forward alone: rows that enter and leave, and all that is made between. */
+ * the halves. Forward alone: rows that enter and leave, and all that is made between. Where rows are
+ * split, also what is put together for a half, and its part of a sum. */
 static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                            enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = cs_layer_arch(graph, layer);
     const struct half mixer = mixers[layer->mixer](a, layer, recompute, element),
                       ffn = ffns[layer->ffn](a, layer, recompute, element);
+    const int64_t own = cs_keep_row_share(graph, layer, rows);
+    const int64_t whole = own < rows ? 3 * rows * a->width : 0;
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return rows * element *
-               (2 * a->width + mixer.fwd + ffn.fwd + cs_keep_made_elements(graph, layer));
-    const int64_t again = recompute == CS_RECOMPUTE_FULL
-                              ? cs_keep_elements(graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_ALL)
-                              : 0;
-    return rows * element * (4 * a->width + larger(mixer.bwd, ffn.bwd) + again);
+        return element * (whole + rows * (2 * a->width + mixer.fwd + ffn.fwd +
+                                          cs_keep_made_elements(graph, layer)));
+    const int64_t again =
+        recompute == CS_RECOMPUTE_FULL ? cs_keep_numbers(graph, layer, CS_RECOMPUTE_NONE, rows) : 0;
+    return element *
+           (whole + 2 * (rows + own) * a->width + rows * larger(mixer.bwd, ffn.bwd) + again);
 }
 
 /* Recurrent layers of a context: rows as other layers have them and as they come, what the convolution

@@ -4,6 +4,12 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
 
+static bool splits_rows(const struct cs_spec *spec, const char *branch)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    return given != NULL && given->sp;
+}
+
 static int32_t ranks_of(const struct cs_spec *spec, const char *branch)
 {
     const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
@@ -33,18 +39,20 @@ struct sums {
     int64_t fwd, bwd;
 };
 
-/* Halves of a block have one sum each way. Embeddings of the own words are summed; the head's gradient is,
+/* Halves of a block have one sum each way: all-gather and reduce-scatter where rows are split, and then
+ * gradients of weights ask for their inputs once more. Embeddings of the own words are summed; the head's gradient is,
  * in its forward, where it makes one. */
 static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *layer,
                            const struct cs_slot_budget *budget,
-                           const struct cs_device_class *device, int32_t tp)
+                           const struct cs_device_class *device, int32_t tp, bool is_split)
 {
     const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const bool is_head = layer->kind == CS_LAYER_HEAD;
     const int64_t ns = sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp);
+    const int64_t again = is_split && layer->needs_weight_grad ? ns : 0; /* two halves of a sum */
     if (layer->kind == CS_LAYER_BLOCK)
-        return (struct sums){2 * ns, has_backward ? 2 * ns : 0};
+        return (struct sums){2 * ns, has_backward ? 2 * ns + again : 0};
     return (struct sums){is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0};
 }
 
@@ -66,7 +74,8 @@ void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
         const int32_t shares = layer->kind == CS_LAYER_EMBED ? 1 : tp;
         if (tp == 1 || !is_shared(graph, layer))
             continue;
-        const struct sums sums = sums_of(graph, layer, budget, device, tp);
+        const bool is_split = splits_rows(spec, graph->branches[branch].name);
+        const struct sums sums = sums_of(graph, layer, budget, device, tp, is_split);
         cost[i].fwd_ns = share(cost[i].fwd_ns, shares) + sums.fwd;
         cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, shares) + sums.bwd;
         cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);

@@ -142,6 +142,7 @@ static void place_cut(const struct cs_graph *graph, const struct cs_placing *pla
     for (int32_t s = 0; s < cuts->n_stages[b]; s++) {
         struct cs_stage *stage =
             add_stage(plan, graph, b, s, base + s % ranks, shape_of(placing, b, ep), arena);
+        stage->splits_rows = placing->sp[b];
         stage->first_layer = layer;
         stage->n_layers = cuts->sizes[b][s];
         layer += stage->n_layers;

@@ -18,6 +18,7 @@ struct cs_placing {
     int32_t cp;                  /* ranks of an LLM stage that split the rows of a slot */
     int32_t ep;                  /* ranks that share the experts of an LLM layer */
     int32_t tp[CS_MAX_BRANCHES]; /* ranks of a branch's stages that share its matrices */
+    bool sp[CS_MAX_BRANCHES];    /* these split rows between products */
     /* ranks of a branch's stages: those of the LLM split its rows (cp), those of an encoder share its items */
     int32_t branch_cp[CS_MAX_BRANCHES];
     int32_t dp[CS_MAX_BRANCHES]; /* replicas of a branch */

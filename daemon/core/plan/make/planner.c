@@ -32,7 +32,7 @@ enum {
     MAX_ITEMS = 256,
     MAX_MIXED_ITEMS = 4096,
     TEXT_PER_ITEM = 8,
-    MAX_WHY = 4 * CS_MAX_BRANCHES + 8
+    MAX_WHY = 5 * CS_MAX_BRANCHES + 8
 };
 
 struct planner {
@@ -694,6 +694,12 @@ static enum cs_status explain(struct planner *p, struct cs_err *err)
                                    "ranks of every stage.",
                                    b == p->graph->llm ? ", the words" : "",
                                    p->graph->branches[b].name, p->placing.tp[b]));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.sp[b])
+            say(p, cs_arena_printf(p->arena,
+                                   "Between the products of a block of %s each of these has a part "
+                                   "of the rows.",
+                                   p->graph->branches[b].name));
     if (p->placing.ep > 1)
         say(p, cs_arena_printf(p->arena,
                                "The experts of a layer of %s are spread over %d ranks, which each "

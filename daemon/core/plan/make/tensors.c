@@ -10,6 +10,20 @@ static int32_t asked_for(const struct cs_spec *spec, const char *branch)
     return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
+static enum cs_status take_sp(const struct cs_spec *spec, const char *branch, int32_t tp, bool *sp,
+                              struct cs_err *err)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    *sp = given != NULL && given->sp;
+    if (*sp && tp == 1)
+        return cs_fail(
+            err, CS_PLAN,
+            "plan.parallel.%s.sp: ranks that share matrices split rows between them, and "
+            "tp is 1; set plan.parallel.%s.tp, or leave sp away",
+            branch, branch);
+    return CS_OK;
+}
+
 /* Encoders on ranks of the LLM that share its matrices: they share theirs as well, or all of them share the
  * items. */
 static enum cs_status share_ranks(const struct cs_graph *graph,
@@ -43,8 +57,11 @@ enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph
                                const struct cs_device_class *device, struct cs_placing *placing,
                                struct cs_err *err)
 {
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        placing->tp[b] = asked_for(spec, graph->branches[b].name);
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const char *name = graph->branches[b].name;
+        placing->tp[b] = asked_for(spec, name);
+        CS_TRY(take_sp(spec, name, placing->tp[b], &placing->sp[b], err));
+    }
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (placing->tp[b] > 1)
             CS_TRY(cs_tp_check(graph, b, placing->tp[b], err));
@@ -60,7 +77,11 @@ const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const int32_t ep = b == graph->llm ? placing->ep : 1;
         /* the last has what is left */
-        tp[b] = (struct cs_tp){placing->tp[b], placing->tp[b] - 1, ep, ep - 1};
+        tp[b] = (struct cs_tp){.ranks = placing->tp[b],
+                               .at = placing->tp[b] - 1,
+                               .ep = ep,
+                               .ep_at = ep - 1,
+                               .splits_rows = placing->sp[b]};
         is_shared = is_shared || placing->tp[b] > 1 || ep > 1;
     }
     if (!is_shared)

@@ -5,7 +5,7 @@
 
 #include "core/plan/make/place.h"
 
-/* Fills placing->tp from the layout; encoders without one on ranks of the LLM that share its matrices share
+/* Fills placing->tp and sp from the layout; encoders without one on ranks of the LLM that share its matrices share
  * their items over all of them (branch_cp). CS_PLAN names the branch or layer with which ranks cannot share
  * a stage. placing->cp is known. */
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
