@@ -584,7 +584,7 @@ static void split_rows_keep_less(void **state)
         options.llm_sp = true;
         layout_run(&options, NULL, &split);
         const size_t before = whole.saved[2], after = split.saved[2];
-        if (!(after > 0 && (double)after < 0.8 * (double)before))
+        if (!(after > 0 && (double)after < 0.85 * (double)before))
             fail_msg("%s: %zu bytes are kept, without sp %zu", options.recompute, after, before);
         layout_free(&whole);
         layout_free(&split);
