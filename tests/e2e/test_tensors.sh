@@ -34,6 +34,7 @@ PY
 check "tp 4 and a tower of tp 2" 6 "$test" 'vision=1, tp = 2' 'llm=1, tp = 4'
 check "tp 2 over two stages" 5 "$test" 'llm=2, tp = 2' 'plan=schedule = "zb-h1",'
 check "tp 2 for each of two parts of the rows" 5 "$test" 'llm=1, tp = 2, cp = 2'
+check "tp 2 with rows split between products" 4 "$test" 'vision=1, tp = 2, sp = true' 'llm=1, tp = 2, sp = true'
 check "two replicas of tp 2" 3 "$test" 'llm=1, tp = 2' 'plan=dp = 2,'
 check "tower and language model on the same two ranks" 2 "$test" 'vision=1, tp = 2' 'llm=1, tp = 2' \
   'modality="encoder-colocated"'
@@ -57,7 +58,7 @@ done
 long=("${common[@]}" steps=100000 lr=1e-4)
 write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
 write_job tp2.lua "${long[@]}" 'llm=1, tp = 2'
-write_job tp4.lua "${long[@]}" 'llm=1, tp = 4'
+write_job tp4.lua "${long[@]}" 'llm=1, tp = 4, sp = true'
 write_job tp2dp2.lua "${long[@]}" 'llm=1, tp = 2' 'plan=dp = 2,'
 undisturbed=$(submit one.lua)
 id=$(submit tp2.lua)

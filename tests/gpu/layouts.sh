@@ -159,6 +159,10 @@ compare 4 "encoder and LLM, matrices over 2 ranks each, in bf16" "$(shared 2 1 2
 compare 4 "text over 2 ranks, matrices over 2" "parallel = { llm = { pp = 1, tp = 2, cp = 2 } }," text=yes
 compare 4 "2 replicas, matrices over 2 ranks" "$(words 2) dp = 2," text=yes
 compare 5 "encoder, LLM in 2 stages, matrices over 2 ranks" "$(shared 1 2 2)"
+sequences() { echo "parallel = { llm = { pp = ${2:-1}, tp = $1, sp = true } },"; }
+compare 2 "text, matrices and rows between products over 2 ranks" "$(sequences 2)" text=yes
+compare 2 "text, matrices and rows between products over 2 ranks in bf16, made again" "parallel = { llm = { pp = 1, tp = 2, sp = true, recompute = \"full\" } }," text=yes 'precision="bf16"'
+compare 4 "text in 2 stages, matrices and rows between products over 2 ranks in bf16, zb-h1" "$(sequences 2 2) schedule = \"zb-h1\"," text=yes 'precision="bf16"'
 
 # gradients (2), weights too (3) divided among replicas, and among ranks that split rows
 divided() { echo "parallel = { vision = { pp = $2, zero = $1 }, llm = { pp = $3, zero = $1 } }, modality = \"$4\", schedule = \"${5:-1f1b}\", dp = ${6:-2},"; }

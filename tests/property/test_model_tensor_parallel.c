@@ -29,8 +29,10 @@ static const struct model models[] = {
     {{.llm_keys = CS_TEST_PHI3}, {2}},
     {{.is_recurrent = true}, {2}},
     {{.has_experts = true}, {2, 4}},
-    {{.llm_keys = "{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8, \"intermediate_size\": 50}"}, {3, 6}},
+    {{.llm_keys = "{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8, \"intermediate_size\": 50}"}, {2, 3, 6}},
     {{.llm_keys = "{\"num_attention_heads\": 6, \"num_key_value_heads\": 1, \"head_dim\": 8, \"intermediate_size\": 7}"}, {2, 3, 6}},
+    {{.llm_keys = "{\"num_attention_heads\": 5, \"num_key_value_heads\": 5, \"head_dim\": 8}"}, {2, 3, 4, 5}},
+    {{.llm_keys = "{\"model_type\": \"phi3\", \"num_attention_heads\": 6, \"num_key_value_heads\": 3}"}, {2, 3}},
 };
 
 /* clang-format on */

@@ -53,6 +53,22 @@ static void agrees_over_context(struct cs_test_spec options, int ranks)
     agrees_over_context_on(false, options, ranks);
 }
 
+struct row {
+    struct cs_test_spec options;
+    int ranks;
+};
+
+/* seed: of the first, where it has none */
+static void all_agree(const struct row *row, size_t n, int seed, int slots)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct cs_test_spec options = row[i].options;
+        options.seed = options.seed != 0 ? options.seed : seed + (int)i;
+        options.slots = slots;
+        agrees_over_context(options, row[i].ranks);
+    }
+}
+
 /* every rule; rows of pictures and text, empty slots, slots shorter than the ranks have blocks */
 static void contexts_agree_with_one_rank(void **state)
 {
@@ -354,21 +370,27 @@ static void shared_matrices_agree_with_one_rank(void **state)
         int tp, vision_tp;
         bool is_tied, is_qwen2, is_qwen3, is_recurrent, has_experts;
     } rows[] = {
-        {NULL,                                  2, 1, true,  false, false, false, false},
-        {NULL,                                  4, 1, false, false, false, false, false},
-        {NULL,                                  1, 2, false, false, false, false, false},
-        {NULL,                                  2, 4, true,  false, false, false, false},
-        {NULL,                                  4, 1, true,  true,  false, false, false},
-        {NULL,                                  2, 1, false, false, true,  false, false},
-        {NULL,                                  4, 1, false, false, true,  false, false},
-        {NULL,                                  2, 1, false, false, false, true,  false},
-        {NULL,                                  4, 1, false, false, false, false, true },
-        {CS_TEST_GEMMA4,                        4, 1, true,  false, false, false, false},
-        {CS_TEST_PHI3,                          2, 1, false, false, false, false, false},
+        {NULL,                                                                                 2, 1, true,  false, false, false, false},
+        {NULL,                                                                                 4, 1, false, false, false, false, false},
+        {NULL,                                                                                 1, 2, false, false, false, false, false},
+        {NULL,                                                                                 2, 4, true,  false, false, false, false},
+        {NULL,                                                                                 4, 1, true,  true,  false, false, false},
+        {NULL,                                                                                 2, 1, false, false, true,  false, false},
+        {NULL,                                                                                 4, 1, false, false, true,  false, false},
+        {NULL,                                                                                 2, 1, false, false, false, true,  false},
+        {NULL,                                                                                 4, 1, false, false, false, false, true },
+        {CS_TEST_GEMMA4,                                                                       4, 1, true,  false, false, false, false},
+        {CS_TEST_PHI3,                                                                         2, 1, false, false, false, false, false},
         {"{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8, "
-         "\"intermediate_size\": 50}", 3, 1, false, false, false, false, false},
+         "\"intermediate_size\": 50}",                                                3, 1, false, false, false, false, false},
+        {"{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8, "
+         "\"intermediate_size\": 50}",                                                2, 1, true,  false, false, false, false},
+        {"{\"num_attention_heads\": 5, \"num_key_value_heads\": 5, \"head_dim\": 8}",          4, 1, false,
+         false,                                                                                                    false, false, false},
+        {"{\"model_type\": \"phi3\", \"num_attention_heads\": 6, \"num_key_value_heads\": 3}", 2, 1,
+         false,                                                                                             false, false, false, false},
         {"{\"num_attention_heads\": 6, \"num_key_value_heads\": 1, \"head_dim\": 8, "
-         "\"intermediate_size\": 50}", 3, 2, false, false, false, false, false},
+         "\"intermediate_size\": 50}",                                                3, 2, false, false, false, false, false},
     };
 
     (void)state;
@@ -531,10 +553,7 @@ static void shared_matrices_of_devices_agree_with_the_host(void **state)
  * replicas, contexts, both halves of a backward, recompute, what is frozen. */
 static void rows_between_products_are_split(void **state)
 {
-    static const struct {
-        struct cs_test_spec options;
-        int ranks;
-    } rows[] = {
+    static const struct row rows[] = {
   /* clang-format off */
         {{.llm_tp = 2, .llm_sp = true, .is_tied = true}, 3},
         {{.llm_tp = 4, .llm_sp = true, .is_qwen2 = true, .recompute = "selective"}, 5},
@@ -562,13 +581,7 @@ static void rows_between_products_are_split(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = rows[i].options;
-        if (options.seed == 0)
-            options.seed = 80 + (int)i;
-        options.slots = LAYOUT_REPLICA_SLOTS;
-        agrees_over_context(options, rows[i].ranks);
-    }
+    all_agree(rows, CS_ARRAY_LEN(rows), 80, LAYOUT_REPLICA_SLOTS);
 }
 
 /* Activations of a rank in the middle of the language model, as they were kept. */
@@ -663,10 +676,7 @@ static void ranks_share_items_of_encoders(void **state)
  * replica for two and two for one; with stages, contexts and shared matrices on either side. */
 static void encoders_have_replicas_of_their_own(void **state)
 {
-    static const struct {
-        struct cs_test_spec options;
-        int ranks;
-    } rows[] = {
+    static const struct row rows[] = {
   /* clang-format off */
         {{.vision_dp = 1, .dp = 2}, 3},
         {{.vision_dp = 2, .dp = 1}, 3},
@@ -688,12 +698,28 @@ static void encoders_have_replicas_of_their_own(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = rows[i].options;
-        options.seed = 80 + (int)i;
-        options.slots = LAYOUT_LANE_SLOTS;
-        agrees_over_context(options, rows[i].ranks);
-    }
+    all_agree(rows, CS_ARRAY_LEN(rows), 80, LAYOUT_LANE_SLOTS);
+}
+
+/* Ranks share items of encoders beside others that share matrices, of either end or of both. */
+static void items_and_matrices_are_shared_together(void **state)
+{
+    static const struct row rows[] = {
+  /* clang-format off */
+        {{.vision_cp = 2, .llm_tp = 2}, 4},
+        {{.vision_cp = 2, .vision_tp = 2, .schedule = "zb-h1"}, 5},
+        {{.vision_cp = 2, .vision_tp = 2, .llm_tp = 4, .is_tied = true}, 8},
+        {{.vision_cp = 3, .vision_tp = 2, .llm_tp = 2, .llm_sp = true, .recompute = "full"}, 8},
+        {{.vision_cp = 2, .llm_tp = 2, .llm_cp = 2, .vision_pp = 2}, 8},
+        {{.vision_cp = 2, .vision_tp = 2, .llm_tp = 2, .llm_cp = 2, .rules = "train:vision.projector"}, 8},
+        {{.vision_tp = 2, .llm_tp = 2, .llm_cp = 2, .modality = "encoder-colocated"}, 4},
+        {{.vision_tp = 2, .llm_tp = 2, .llm_cp = 2, .modality = "encoder-colocated", .vision_sp = true, .vision_pp = 2, .llm_pp = 2, .schedule = "zb-h1"}, 8},
+        {{.vision_cp = 2, .llm_tp = 2, .dp = 2}, 8},
+  /* clang-format on */
+    };
+
+    (void)state;
+    all_agree(rows, CS_ARRAY_LEN(rows), 160, LAYOUT_REPLICA_SLOTS);
 }
 
 /* Encoders on ranks of the LLM that share its matrices, and the items of the encoders; and ranks of their own
@@ -732,10 +758,7 @@ static void items_are_shared_beside_matrices(void **state)
  * stage; with chunks, replicas, fewer slots than copies, contexts, and what is frozen. */
 static void copies_of_encoders_agree_with_one_rank(void **state)
 {
-    static const struct {
-        struct cs_test_spec options;
-        int ranks;
-    } rows[] = {
+    static const struct row rows[] = {
   /* clang-format off */
         {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2}, 2},
         {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 2, .recompute = "full", .is_tied = true}, 2},
@@ -755,21 +778,13 @@ static void copies_of_encoders_agree_with_one_rank(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = rows[i].options;
-        options.seed = 110 + (int)i;
-        options.slots = LAYOUT_REPLICA_SLOTS;
-        agrees_over_context(options, rows[i].ranks);
-    }
+    all_agree(rows, CS_ARRAY_LEN(rows), 110, LAYOUT_REPLICA_SLOTS);
 }
 
 /* Hybrid context parallelism: short slots are on one rank, or on few, while the others work on other slots. */
 static void slots_have_degrees_of_their_own(void **state)
 {
-    static const struct {
-        struct cs_test_spec options;
-        int ranks;
-    } rows[] = {
+    static const struct row rows[] = {
   /* clang-format off */
         {{.llm_cp = 2, .context_rows = 100}, 3},
         {{.llm_cp = 3, .context_rows = 40, .schedule = "zb-h1", .recompute = "full"}, 4},
@@ -787,12 +802,7 @@ static void slots_have_degrees_of_their_own(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = rows[i].options;
-        options.seed = 60 + (int)i;
-        options.slots = LAYOUT_REPLICA_SLOTS;
-        agrees_over_context(options, rows[i].ranks);
-    }
+    all_agree(rows, CS_ARRAY_LEN(rows), 60, LAYOUT_REPLICA_SLOTS);
 }
 
 int main(void)
@@ -818,6 +828,7 @@ int main(void)
         cmocka_unit_test(encoders_have_replicas_of_their_own),
         cmocka_unit_test(items_are_shared_beside_matrices),
         cmocka_unit_test(copies_of_encoders_agree_with_one_rank),
+        cmocka_unit_test(items_and_matrices_are_shared_together),
         cmocka_unit_test(slots_have_degrees_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

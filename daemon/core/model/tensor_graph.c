@@ -6,11 +6,11 @@
 
 /* ---- what can be shared ---- */
 
-/* What goes to ranks in whole numbers. */
+/* What goes to ranks in whole numbers, not always the same number to each. */
 struct shared {
     const char *what;
-    int32_t n;
-    bool is_even;    /* the same number to each rank */
+    int32_t n,
+        groups;      /* of neighbours that stay together where there are as many groups as ranks */
     bool may_repeat; /* where there are fewer than ranks: several have the same one */
 };
 
@@ -18,9 +18,11 @@ enum { MOST_SHARED = 3 };
 
 static bool is_sharable(const struct shared *s, int32_t ranks)
 {
-    if (!s->is_even)
-        return s->n >= ranks;
-    return s->n % ranks == 0 || (s->may_repeat && ranks % s->n == 0);
+    if (s->groups >= ranks)
+        return true;
+    if (s->may_repeat)
+        return ranks % s->n == 0;
+    return s->groups < s->n && s->n % ranks == 0;
 }
 
 /* Keys that lie in one tensor with queries cannot repeat: a part of its gradient would be summed, the
@@ -49,17 +51,19 @@ static int32_t shared_of_block(const struct cs_graph *graph, const struct cs_lay
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
     int32_t n = 0;
     if (attention != NULL) {
-        out[n++] = (struct shared){"heads of attention", attention->n_heads, true, false};
-        out[n++] = (struct shared){"heads of keys and values", attention->n_kv_heads, true,
-                                   has_role(graph, layer, CS_PARAM_K_W)};
+        const int32_t keys = attention->n_kv_heads;
+        const bool may_repeat = has_role(graph, layer, CS_PARAM_K_W);
+        out[n++] = (struct shared){"heads of attention", attention->n_heads, keys, false};
+        out[n++] = (struct shared){"heads of keys and values", keys, keys, may_repeat};
     } else {
-        out[n++] = (struct shared){"heads of values", arch->recurrent.n_heads, true, false};
-        out[n++] = (struct shared){"heads of keys", arch->recurrent.n_key_heads, true, false};
+        const int32_t keys = arch->recurrent.n_key_heads;
+        out[n++] = (struct shared){"heads of values", arch->recurrent.n_heads, keys, false};
+        out[n++] = (struct shared){"heads of keys", keys, keys, false};
     }
-    if (layer->ffn == CS_FFN_EXPERTS)
-        out[n++] = (struct shared){"columns of an expert", arch->experts.width, false, false};
-    else
-        out[n++] = (struct shared){"columns of its MLP", arch->ffn_width, false, false};
+    const bool has_experts = layer->ffn == CS_FFN_EXPERTS;
+    const int32_t columns = has_experts ? arch->experts.width : arch->ffn_width;
+    out[n++] = (struct shared){has_experts ? "columns of an expert" : "columns of its MLP", columns,
+                               columns, false};
     return n;
 }
 
@@ -70,7 +74,8 @@ static int32_t shared_of(const struct cs_graph *graph, const struct cs_layer *la
         return shared_of_block(graph, layer, out);
     if (!has_words(graph, layer))
         return 0;
-    out[0] = (struct shared){"words", cs_layer_arch(graph, layer)->vocab, false, false};
+    const int32_t words = cs_layer_arch(graph, layer)->vocab;
+    out[0] = (struct shared){"words", words, words, false};
     return 1;
 }
 
@@ -171,11 +176,18 @@ static int32_t share(int32_t n, struct cs_tp tp)
     return n < tp.ranks ? 1 : (int32_t)(own.end - own.begin);
 }
 
+static int32_t share_heads(int32_t n, int32_t groups, struct cs_tp tp)
+{
+    const struct cs_tp_share own = cs_tp_heads(n, groups, tp);
+    return (int32_t)(own.end - own.begin);
+}
+
 static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
 {
     for (int32_t i = 0; i < arch->n_attentions; i++) {
-        arch->attention[i].n_heads = share(arch->attention[i].n_heads, tp);
-        arch->attention[i].n_kv_heads = share(arch->attention[i].n_kv_heads, tp);
+        struct cs_attention *a = &arch->attention[i];
+        a->n_heads = share_heads(a->n_heads, a->n_kv_heads, tp);
+        a->n_kv_heads = share(a->n_kv_heads, tp);
     }
     if (arch->kind == CS_MODULE_PROJECTOR)
         return;
@@ -185,7 +197,8 @@ static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
     if (arch->experts.n > 0)
         arch->experts.width = share(arch->experts.width, tp);
     if (arch->recurrent.n_heads > 0) {
-        arch->recurrent.n_heads = share(arch->recurrent.n_heads, tp);
+        arch->recurrent.n_heads =
+            share_heads(arch->recurrent.n_heads, arch->recurrent.n_key_heads, tp);
         arch->recurrent.n_key_heads = share(arch->recurrent.n_key_heads, tp);
     }
 }

@@ -94,6 +94,22 @@ struct cs_tp_share cs_tp_share(int64_t n, struct cs_tp tp)
     return (struct cs_tp_share){n * tp.at / tp.ranks, n * (tp.at + 1) / tp.ranks};
 }
 
+struct cs_tp_share cs_tp_heads(int64_t n, int64_t groups, struct cs_tp tp)
+{
+    if (groups < tp.ranks)
+        return cs_tp_share(n, tp);
+    const struct cs_tp_share share = cs_tp_share(groups, tp);
+    return (struct cs_tp_share){share.begin * (n / groups), share.end * (n / groups)};
+}
+
+/* the rank's of a unit in the layer of a parameter */
+static struct cs_tp_share share_of(const struct cs_graph *graph, const struct cs_param *param,
+                                   enum unit unit, struct cs_tp tp)
+{
+    const enum unit group = unit == QUERIES ? KEYS : unit == VALUE_HEADS ? KEY_HEADS : unit;
+    return cs_tp_heads(count_of(graph, param, unit), count_of(graph, param, group), tp);
+}
+
 static int32_t dim_of(const struct cs_param *param, enum axis axis)
 {
     return axis == FIRST ? 0 : axis == IN ? param->n_dims - 1 : param->n_dims - 2;
@@ -165,7 +181,7 @@ static void cut(const struct cs_graph *whole, const struct cs_param *param, cons
     for (int32_t i = 0; i < s.n; i++) {
         const int64_t n = count_of(whole, param, s.unit[i]);
         const bool is_shared = n < tp.ranks; /* by ranks / n of them */
-        const struct cs_tp_share share = cs_tp_share(n, tp);
+        const struct cs_tp_share share = share_of(whole, param, s.unit[i], tp);
         const int64_t end = is_shared ? share.begin + 1 : share.end;
         add_piece(out, at + share.begin * s.size[i], at + end * s.size[i]);
         at += n * s.size[i];
