@@ -194,9 +194,13 @@ static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *
     return ranks_of(llm->cp) * ranks_of(llm->tp) / tp;
 }
 
-static int32_t replicas_of(const struct cs_spec *spec, const char *branch)
+/* On ranks of the LLM as many as that has. */
+static int32_t replicas_of(const struct cs_spec *spec, const struct cs_graph *graph, int32_t branch)
 {
-    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
+    const bool is_own = placement == NULL || placement->has_own_ranks;
+    const struct cs_spec_parallel *given =
+        cs_spec_parallel_of(spec, graph->branches[is_own ? branch : graph->llm].name);
     const int32_t dp = given != NULL && given->dp > 0 ? given->dp : spec->dp;
     return dp > 1 ? dp : 1;
 }
@@ -207,9 +211,9 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
 {
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const struct cs_branch *branch = &graph->branches[b];
-        const int64_t slots = replicas_of(spec, graph->branches[graph->llm].name);
+        const int64_t slots = replicas_of(spec, graph, graph->llm);
         const int64_t parts =
-            (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, branch->name);
+            (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, graph, b);
         for (int32_t i = branch->first_layer;
              b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
             cost[i].fwd_ns = (cost[i].fwd_ns * slots + parts - 1) / parts;
