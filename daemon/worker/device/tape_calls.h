@@ -1,6 +1,5 @@
 /* How calls stand on a tape: what tape.c and the files of operators share. Each operator is written
- * by a function with its own signature and played by another; tape_parts.c has those of experts and
- * parts of rows. */
+ * by a function with its own signature and played by another. */
 #ifndef CS_WORKER_DEVICE_TAPE_CALLS_H
 #define CS_WORKER_DEVICE_TAPE_CALLS_H
 
@@ -79,6 +78,8 @@ enum cs_tape_call {
     CS_TAPE_CALLS
 };
 
+/* Room for n more words at the end. */
+union cs_tape_word *cs_tape_grow(struct cs_tape *tape, size_t n);
 void cs_tape_put(const struct cs_ctx *ctx, enum cs_tape_call op, words word, size_t n);
 
 #define LIST(...) ((const union cs_tape_word[]){__VA_ARGS__})
@@ -102,14 +103,17 @@ void cs_tape_put(const struct cs_ctx *ctx, enum cs_tape_call op, words word, siz
 
 typedef void cs_tape_player(const struct cs_ops *o, struct cs_ctx *c, words w);
 
-/* tape_parts.c: how its calls are played, NULL for those of tape.c */
-extern cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS];
-void cs_tape_parts(struct cs_ops *tape); /* its operators into the table of a tape */
-/* tape_recurrent.c: the same; queries go to those of the device */
-extern cs_tape_player *const cs_tape_recurrent_play[CS_TAPE_CALLS];
+/* Of a file of operators: how its calls are played, NULL for those of the others; its operators into the
+ * table of a tape, questions about them go to the device's. */
+extern cs_tape_player *const cs_tape_layers_play[CS_TAPE_CALLS]; /* tape_layers.c */
+void cs_tape_layers(struct cs_ops *tape, const struct cs_ops *device);
+extern cs_tape_player *const cs_tape_attention_play[CS_TAPE_CALLS]; /* tape_attention.c */
+void cs_tape_attention(struct cs_ops *tape, const struct cs_ops *device);
+extern cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS]; /* tape_parts.c */
+void cs_tape_parts(struct cs_ops *tape);
+extern cs_tape_player *const cs_tape_recurrent_play[CS_TAPE_CALLS]; /* tape_recurrent.c */
 void cs_tape_recurrent(struct cs_ops *tape, const struct cs_ops *device);
-/* tape_front.c: the same */
-extern cs_tape_player *const cs_tape_front_play[CS_TAPE_CALLS];
+extern cs_tape_player *const cs_tape_front_play[CS_TAPE_CALLS]; /* tape_front.c */
 void cs_tape_front(struct cs_ops *tape);
 
 #endif

@@ -1,5 +1,5 @@
 /* Calls of what is around the blocks of encoders on a tape: patches, positions, convolutions, joined
- * rows. One thought with tape.c, tape_parts.c: a call is written down there and played here. */
+ * rows. */
 #include "worker/device/tape_calls.h"
 
 /* A field that is added must be written below. */

@@ -1,5 +1,4 @@
-/* Calls of mixtures of experts and adapters on a tape, and of what moves parts of rows.
- * One thought with tape.c: a call is written down there and played here. */
+/* Calls of mixtures of experts and adapters on a tape, and of what moves parts of rows. */
 #include "worker/device/tape_calls.h"
 
 /* A field that is added must be written below. */

@@ -1,5 +1,4 @@
-/* Products of low rank beside those of frozen matrices; see adapter.h. One thought with layers.c: a linear
- * layer is its product and these. */
+/* Products of low rank beside those of frozen matrices; see adapter.h. */
 #include "worker/layer/adapter.h"
 
 /* scale x a^T (rows, rank), in scratch */

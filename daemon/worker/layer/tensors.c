@@ -1,4 +1,4 @@
-/* Sums over the ranks that share a stage, and products that need one. */
+/* Sums over the ranks that share a stage. */
 #include "worker/layer/tensors.h"
 
 #include "worker/layer/exchange.h"
@@ -94,54 +94,27 @@ static struct cs_exchange start(struct cs_run *run, int64_t n, void *x, enum cs_
     return e;
 }
 
-static void finish(const struct cs_exchange *e)
+struct cs_exchange cs_tensors_start(struct cs_run *run, int64_t n, void *x)
+{
+    return start(run, n, x, run->ops->act_bytes == sizeof(float) ? CS_GRAD_F32 : CS_GRAD_BF16);
+}
+
+void cs_tensors_finish(const struct cs_exchange *e)
 {
     if (e->run != NULL)
         cs_exchange_finish(e);
 }
 
-static struct cs_exchange start_acts(struct cs_run *run, int64_t n, void *x)
-{
-    return start(run, n, x, run->ops->act_bytes == sizeof(float) ? CS_GRAD_F32 : CS_GRAD_BF16);
-}
-
 void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x)
 {
     const struct cs_exchange e = start(run, n, x, CS_GRAD_F32);
-    finish(&e);
+    cs_tensors_finish(&e);
 }
 
 void cs_tensors_sum(struct cs_run *run, int64_t n, void *x)
 {
-    const struct cs_exchange e = start_acts(run, n, x);
-    finish(&e);
-}
-
-/* ---- products in groups of rows ---- */
-
-enum { MOST_GROUPS = 16, GROUP_ROWS = 128 }; /* rows of a tile of products */
-
-static int64_t groups_of(const struct cs_run *run, int64_t rows, int64_t columns)
-{
-    const struct cs_context *t = run->tensors;
-    if (t == NULL || !t->sums || t->groups < 2)
-        return 1;
-    const int64_t bytes = rows * columns * (int64_t)run->ops->act_bytes,
-                  most = t->groups < MOST_GROUPS ? t->groups : MOST_GROUPS;
-    const int64_t n = t->group_bytes > 0 ? bytes / t->group_bytes : rows;
-    return n < 1 ? 1 : n < most ? n : most;
-}
-
-/* The first row of group i of n. */
-static int64_t group_at(int64_t rows, int64_t i, int64_t n)
-{
-    const int64_t at = (rows * i / n + GROUP_ROWS - 1) / GROUP_ROWS * GROUP_ROWS;
-    return i == n || at > rows ? rows : at;
-}
-
-static const void *at_row(const struct cs_run *run, const void *rows, int64_t row, int64_t columns)
-{
-    return rows != NULL ? (const char *)rows + (size_t)(row * columns) * run->ops->act_bytes : NULL;
+    const struct cs_exchange e = cs_tensors_start(run, n, x);
+    cs_tensors_finish(&e);
 }
 
 void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts)
@@ -156,86 +129,4 @@ void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts)
         cs_exchange_add(&e, r, (char *)parts + r * bytes, bytes, false);
     }
     cs_exchange_move(&e);
-}
-
-/* The same where each rank wants its own rows of the sum. */
-static void linear_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                            const void *x, const struct cs_shard *w, const struct cs_shard *b,
-                            const void *residual, void *y)
-{
-    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    void *part = cs_sequence_part(run, rows, out, y);
-    cs_run_linear(run, rows, in, out, x, w, b, part);
-    cs_sequence_sum(run, rows, out, part, residual, y);
-    cs_scratch_rewind(run->scratch, mark);
-}
-
-void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
-                       const struct cs_shard *w, const struct cs_shard *b, const void *residual,
-                       void *y)
-{
-    const bool is_first = cs_tensors_is_first(run);
-    const int64_t n = groups_of(run, rows, out);
-    if (cs_sequence_is_split(run)) {
-        linear_of_parts(run, rows, in, out, x, w, is_first ? b : NULL, residual, y);
-        return;
-    }
-    struct cs_exchange sum[MOST_GROUPS];
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
-        void *const here = cs_run_at(run, y, at * out);
-        cs_run_linear_act(run, rows_here, in, out, at_row(run, x, at, in), w, is_first ? b : NULL,
-                          is_first ? at_row(run, residual, at, out) : NULL, CS_ACT_NONE, NULL,
-                          here);
-        sum[i] = start_acts(run, rows_here * out, here);
-    }
-    for (int64_t i = 0; i < n; i++)
-        finish(&sum[i]);
-}
-
-/* in groups, where there is nothing else to run beside the sum */
-static void dgrad_in_groups(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                            const void *dy, const struct cs_shard *w, void *dx)
-{
-    const int64_t n = groups_of(run, rows, in);
-    struct cs_exchange sum[MOST_GROUPS];
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
-        void *const here = cs_run_at(run, dx, at * in);
-        cs_run_linear_dgrad(run, rows_here, in, out, at_row(run, dy, at, out), w, here);
-        sum[i] = start_acts(run, rows_here * in, here);
-    }
-    for (int64_t i = 0; i < n; i++)
-        finish(&sum[i]);
-}
-
-static void dgrad_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                           const void *dy, const struct cs_shard *w, void *dx)
-{
-    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    void *part = cs_sequence_part(run, rows, in, dx);
-    cs_run_linear_dgrad(run, rows, in, out, dy, w, part);
-    cs_sequence_sum(run, rows, in, part, NULL, dx);
-    cs_scratch_rewind(run->scratch, mark);
-}
-
-void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                            const void *dy, const void *x, const struct cs_shard *w,
-                            const struct cs_shard *b, void *dx)
-{
-    if (dx != NULL && cs_sequence_is_split(run)) {
-        dgrad_of_parts(run, rows, in, out, dy, w, dx);
-        dx = NULL;
-    }
-    if (dx != NULL && (run->later != NULL || w->grad == NULL)) {
-        dgrad_in_groups(run, rows, in, out, dy, w, dx);
-        dx = NULL;
-    }
-    struct cs_exchange sum = {.run = NULL};
-    if (dx != NULL) {
-        cs_run_linear_dgrad(run, rows, in, out, dy, w, dx);
-        sum = start_acts(run, rows * in, dx);
-    }
-    cs_run_linear_wgrad(run, rows, in, out, dy, x, w, b);
-    finish(&sum);
 }

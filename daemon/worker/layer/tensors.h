@@ -11,6 +11,7 @@
 #ifndef CS_WORKER_LAYER_TENSORS_H
 #define CS_WORKER_LAYER_TENSORS_H
 
+#include "worker/layer/exchange.h"
 #include "worker/layer/layers.h"
 
 /* What the first rank alone adds: biases and residuals of second products. */
@@ -19,6 +20,9 @@ bool cs_tensors_is_first(const struct cs_run *run);
 void cs_tensors_sum(struct cs_run *run, int64_t n, void *x);
 /* the same of fp32 numbers, whatever acts are */
 void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x);
+/* The sum of acts in two steps, between which other things are computed: x is neither read nor written. */
+struct cs_exchange cs_tensors_start(struct cs_run *run, int64_t n, void *x);
+void cs_tensors_finish(const struct cs_exchange *sum);
 /* Parts of `bytes` each, one behind the other in the order of the ranks: the own one lies in its place,
  * those of the others come. */
 void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts);

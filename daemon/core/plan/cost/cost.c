@@ -212,8 +212,7 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const struct cs_branch *branch = &graph->branches[b];
         const int64_t slots = replicas_of(spec, graph, graph->llm);
-        const int64_t parts =
-            (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, graph, b);
+        const int64_t parts = (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, graph, b);
         for (int32_t i = branch->first_layer;
              b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
             cost[i].fwd_ns = (cost[i].fwd_ns * slots + parts - 1) / parts;
