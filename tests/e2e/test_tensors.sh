@@ -81,7 +81,7 @@ refused() { # EXIT TEXT KEY=VALUE...
   expect_rc "$1" "$C" submit bad.lua
   expect_text "$2"
 }
-refused 4 'which 3 ranks cannot share evenly; numbers that can: 1, 2, 4' 'llm=1, tp = 3'
+refused 4 'which 3 ranks cannot share; numbers that can: 1, 2, 4' 'llm=1, tp = 3'
 refused 4 'with modality encoder-colocated they are on the same ranks' 'vision=1, tp = 2' 'llm=1, tp = 4' \
   'modality="encoder-colocated"'
 echo "ok: $compared layouts"

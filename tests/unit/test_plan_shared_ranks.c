@@ -103,7 +103,7 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.llm_cp = 2, .vision_cp = 3, .modality = "encoder-colocated"}, {"plan.parallel.vision.cp = 3", "llm, which has cp = 2"}},
         {{.llm_sp = true}, {"plan.parallel.llm.sp: ranks that share matrices", "tp is 1; set plan.parallel.llm.tp"}},
         {{.llm_tp = 2, .vision_sp = true}, {"plan.parallel.vision.sp", "or leave sp away"}},
-        {{.llm_tp = 3}, {"which 3 ranks cannot share evenly", "numbers that can"}},
+        {{.llm_tp = 3}, {"which 3 ranks cannot share", "numbers that can"}},
         {{.llm_ep = 2}, {"plan.parallel.llm.ep = 2: llm has no layers with experts", "leave ep away"}},
         {{.dp = 2, .llm_cp = 3, .llm_ep = 4, .has_experts = true, .slots = 4}, {"ep = 4 does not divide dp * cp = 2 * 3", "numbers that do: 1, 2, 3, 6"}},
         {{.dp = 6, .llm_ep = 6, .has_experts = true, .slots = 6}, {"have 5 experts each", "choose ep <= 5"}},

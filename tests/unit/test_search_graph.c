@@ -211,9 +211,9 @@ static void long_sequences_are_shared_and_found_plans_run(void **state)
         fail_msg("%s", err.text);
     assert_true(result.n_plans > 0 && result.plan[0].layout.branch[0].cp == 2);
     f.cluster.device = cs_device_class_find("h100-80g");
-    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
-                     CS_PLAN);
-    assert_non_null(strstr(err.text, "items of an encoder"));
+    if (cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    assert_true(result.n_plans > 0 && result.plan[0].layout.branch[0].cp == 2);
     close_model(&f);
 }
 

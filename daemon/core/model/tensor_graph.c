@@ -114,7 +114,7 @@ static enum cs_status refuse(const struct cs_graph *graph, const struct cs_branc
         if (all_sharable(graph, branch, n))
             used += (size_t)snprintf(numbers + used, sizeof numbers - used, ", %d", n);
     return cs_fail(err, CS_PLAN,
-                   "plan.parallel.%s.tp = %d: %s has %d %s, which %d ranks cannot share evenly; "
+                   "plan.parallel.%s.tp = %d: %s has %d %s, which %d ranks cannot share; "
                    "numbers that can: %s",
                    branch->name, ranks, layer->path, count, what, ranks, numbers);
 }

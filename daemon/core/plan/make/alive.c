@@ -1,0 +1,69 @@
+/* How many slots' activations a rank holds at once, by schedule and placement. */
+#include "core/plan/make/planning.h"
+
+#include "core/plan/cost/offload.h"
+#include "core/plan/make/offload.h"
+
+/* copies of encoders run a share of the slots, whatever the LLM does meanwhile */
+static double alive_in_copies(const struct cs_planner *p)
+{
+    int32_t ranks = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
+    double own = (cs_plan_own_slots(p->plan, p->spec->slots) + ranks - 1) / ranks; /* whole */
+    bool is_bounded = !p->placing.schedule->encodes_all;
+    return is_bounded && own > CS_ANCHOR_WINDOW + 1 ? CS_ANCHOR_WINDOW + 1 : own;
+}
+
+/* slots of a chunk, on average over the v chunks of its rank */
+static double alive_in_chunks(const struct cs_planner *p, int32_t v, int32_t stage)
+{
+    int32_t n = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
+    return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
+}
+
+/* stages on the longest chain: what all ranks warm up by when they feed each other in a circle */
+static int32_t longest_chain(const struct cs_planner *p)
+{
+    int32_t llm = p->graph->llm, longest = 0;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (b != llm && p->cuts.n_stages[b] > longest)
+            longest = p->cuts.n_stages[b];
+    return longest + p->cuts.n_stages[llm];
+}
+
+/* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
+double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
+{
+    const struct cs_schedule_info *schedule = p->placing.schedule;
+    int32_t llm = p->graph->llm, path = longest_chain(p);
+    bool is_circle = p->placing.placement->cut == CS_CUT_AS_LLM &&
+                     !cs_placing_copies(&p->placing) && p->graph->n_encoders > 0 &&
+                     p->cuts.n_stages[llm] > 1;
+    double slots = cs_plan_own_slots(p->plan, p->spec->slots),
+           depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
+    if (schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
+        return alive_in_copies(p);
+    if (p->placing.placement->cut == CS_CUT_ONCE && b != llm)
+        depth = p->cuts.n_stages[llm] - 1;
+    if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
+        depth = p->cuts.n_stages[llm] - 1 - stage;
+    if (is_circle)
+        depth = path - 1;
+    alive = depth + 1;
+    if (p->placing.chunks > 1)
+        alive =
+            b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
+    if (schedule->live != CS_LIVE_DEPTH)
+        alive = (double)cs_schedule_live_slots(schedule, (int64_t)depth, path, (int64_t)slots);
+    else if (is_circle) /* encoders and LLM are two chunks */
+        alive = alive_in_chunks(p, 2, stage);
+    return alive < slots ? alive : slots;
+}
+
+/* ... whose activations are on the rank's device */
+double cs_planner_alive(const struct cs_planner *p, int32_t b, int32_t stage)
+{
+    const double live = cs_planner_live(p, b, stage);
+    const int32_t sets =
+        cs_branch_offloads(p->spec, p->graph, b) ? cs_offload_sets((int32_t)live) : 0;
+    return sets > 0 && sets < live ? sets : live;
+}

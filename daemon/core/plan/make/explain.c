@@ -1,0 +1,198 @@
+/* Why the plan is as it is, in sentences. */
+#include "core/plan/make/planning.h"
+
+#include <string.h>
+
+#include "core/base/buf.h"
+#include "core/plan/context.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/context_work.h"
+#include "core/plan/cost/offload.h"
+#include "core/plan/cost/zero.h"
+#include "core/plan/make/offload.h"
+#include "core/plan/make/zero.h"
+
+enum { MAX_WHY = 5 * CS_MAX_BRANCHES + 8 };
+
+static void say(struct cs_planner *p, const char *text)
+{
+    if (p->plan->n_why < MAX_WHY)
+        p->plan->why[p->plan->n_why++] = text;
+}
+
+static int64_t stage_ns(const struct cs_stage *s)
+{
+    return s->fwd_ns + s->bwd_input_ns + s->bwd_weight_ns;
+}
+
+static void explain_branch(struct cs_planner *p, int32_t b)
+{
+    struct cs_buf text = {0};
+    cs_buf_addf(&text, "%s in %d stage%s:", p->graph->branches[b].name, p->cuts.n_stages[b],
+                p->cuts.n_stages[b] == 1 ? "" : "s");
+    for (int32_t s = 0; s < p->plan->n_stages; s++) {
+        const struct cs_stage *st = &p->plan->stages[s];
+        if (st->branch == b)
+            cs_buf_addf(&text, " %s %d layers, F %lld + B %lld us%s;", st->name, st->n_layers,
+                        (long long)(st->fwd_ns / 1000),
+                        (long long)((st->bwd_input_ns + st->bwd_weight_ns) / 1000),
+                        st->has_backward ? "" : " (no backward)");
+    }
+    text.data[text.len - 1] = '.';
+    say(p, cs_arena_strdup(p->arena, cs_buf_str(&text)));
+    cs_buf_free(&text);
+}
+
+/* what else the first rank of a branch does */
+static double beside(struct cs_planner *p, int32_t b)
+{
+    double sum = 0;
+    const bool has_encoders = p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm;
+    for (int32_t e = 0; has_encoders && e < p->graph->n_branches; e++) {
+        const double *cost = e != b ? cs_planner_costs(p, e, false) : NULL;
+        for (int32_t i = 0; cost != NULL && i < p->graph->branches[e].n_layers; i++)
+            sum += cost[i];
+    }
+    return sum;
+}
+
+static int64_t bottleneck_of(struct cs_planner *p, int32_t b, const int *sizes)
+{
+    const double *cost = cs_planner_costs(p, b, false);
+    double worst = 0;
+    int layer = 0;
+    for (int32_t s = 0; s < p->cuts.n_stages[b]; s++) {
+        double sum = s == 0 ? beside(p, b) : 0;
+        for (int i = 0; i < sizes[s]; i++)
+            sum += cost[layer++];
+        worst = sum > worst ? sum : worst;
+    }
+    return (int64_t)worst;
+}
+
+/* what the other rule would have cut, measured by true costs */
+static enum cs_status explain_other_rule(struct cs_planner *p, struct cs_err *err)
+{
+    bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
+    int64_t ours = 0, other = 0;
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        int *sizes = CS_NEW_ARRAY(p->arena, int, p->cuts.n_stages[b]);
+        enum cs_status status = cs_planner_cut_branch(p, b, !is_blind, sizes, err);
+        if (status == CS_PLAN)
+            return CS_OK; /* the other rule does not fit in memory: nothing to compare */
+        CS_TRY(status);
+        int64_t mine = bottleneck_of(p, b, p->cuts.sizes[b]), its = bottleneck_of(p, b, sizes);
+        ours = mine > ours ? mine : ours;
+        other = its > other ? its : other;
+    }
+    const char *rule = is_blind ? "frozen-aware" : "frozen-blind";
+    if (other == ours)
+        say(p,
+            cs_arena_printf(p->arena, "Cut by %s costs; %s costs would give the same bottleneck.",
+                            p->spec->stages, rule));
+    else
+        say(p, cs_arena_printf(p->arena,
+                               "Cut by %s costs the bottleneck is %lld us; %s costs would give "
+                               "%lld us.",
+                               p->spec->stages, (long long)(ours / 1000), rule,
+                               (long long)(other / 1000)));
+    return CS_OK;
+}
+
+/* What a full slot asks of the ranks that share its rows. */
+static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
+{
+    struct cs_context_work work;
+    if (p->placing.cp == 1)
+        return CS_OK;
+    CS_TRY(cs_context_work_make(p->graph, &p->plan->budget, p->spec->context, p->placing.cp,
+                                p->arena, &work, err));
+    say(p, cs_arena_printf(
+               p->arena,
+               "The rows of a slot are split over %d ranks of every stage of %s (%s): "
+               "of a full one at most %lld of %d are on one, whose work is up to %.3f of "
+               "the mean, and keys of at most %lld rows come to it or leave it in a "
+               "layer. Memory is planned for %d rows.",
+               p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
+               (long long)work.most_rows, work.n_rows, work.slack, (long long)work.most_moved,
+               cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
+    if (p->plan->context_rows > 0)
+        say(p, cs_arena_printf(p->arena,
+                               "A slot is split only where a rank would have more than %d of its "
+                               "rows; ranks work on different short slots.",
+                               p->plan->context_rows));
+    return CS_OK;
+}
+
+static void explain_replicas(struct cs_planner *p)
+{
+    const int32_t llm = p->graph->llm;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.dp[b] != p->plan->dp)
+            say(p, cs_arena_printf(p->arena,
+                                   "%d replicas of %s share the items of the slots that %d of %s "
+                                   "run side by side.",
+                                   p->placing.dp[b], p->graph->branches[b].name, p->plan->dp,
+                                   p->graph->branches[llm].name));
+}
+
+enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
+{
+    p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
+    const struct cs_stage *worst = &p->plan->stages[0];
+    struct cs_profile_step step;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        explain_branch(p, b);
+    CS_TRY(explain_context(p, err));
+    explain_replicas(p);
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.tp[b] > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "The heads%s and the columns of the MLPs of %s are shared by %d "
+                                   "ranks of every stage.",
+                                   b == p->graph->llm ? ", the words" : "",
+                                   p->graph->branches[b].name, p->placing.tp[b]));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (p->placing.sp[b])
+            say(p, cs_arena_printf(p->arena,
+                                   "Between the products of a block of %s each of these has a part "
+                                   "of the rows.",
+                                   p->graph->branches[b].name));
+    if (p->placing.ep > 1)
+        say(p, cs_arena_printf(p->arena,
+                               "The experts of a layer of %s are spread over %d ranks, which each "
+                               "row goes to and comes back from.",
+                               p->graph->branches[p->graph->llm].name, p->placing.ep));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (cs_zero_level(p->spec, p->graph, b) > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "%s of %s are divided among the %d ranks that have the same.",
+                                   cs_zero_level(p->spec, p->graph, b) == 2
+                                       ? "Gradients and the optimizer's state"
+                                       : "Weights, gradients and the optimizer's state",
+                                   p->graph->branches[b].name, cs_planner_holders(p, b)));
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (cs_branch_offloads(p->spec, p->graph, b))
+            say(p, cs_arena_printf(p->arena,
+                                   "Activations of %s wait in the host's memory, but for up to %d "
+                                   "slots of a stage.",
+                                   p->graph->branches[b].name, CS_OFFLOAD_SETS));
+    for (int32_t s = 1; s < p->plan->n_stages; s++)
+        if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
+            worst = &p->plan->stages[s];
+    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
+                           (long long)(stage_ns(worst) / 1000)));
+    if (p->graph->keeps_bf16)
+        say(p,
+            cs_arena_printf(p->arena,
+                            "Gradients and moments are kept in bf16, without masters: %lld bytes "
+                            "of state for a trained parameter.",
+                            (long long)cs_state_bytes(true, p->cluster->device).all));
+    if (p->profile != NULL)
+        say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
+                               p->cluster->device->name));
+    if (cs_profile_step(p->profile, p->graph->keeps_bf16, &step) == CS_STEP_SCALED)
+        say(p, "The profile measured the optimizer with state in fp32 only: times with bf16 are in "
+               "proportion to the bytes that move.");
+    return explain_other_rule(p, err);
+}
