@@ -62,8 +62,12 @@ enum cs_status cs_cmd_here_local(const struct cs_cmd *cmd, const char *devices, 
 {
     struct cs_buf notes = {0};
     enum cs_status status = cs_cmd_here_noted(cmd, devices, out, &notes, err);
-    for (const char *at = cs_buf_str(&notes); *at; at += strcspn(at, "\n") + 1)
-        cs_say(stderr, "cornstarch-console: %.*s\n", (int)strcspn(at, "\n"), at);
+    const char *at = cs_buf_str(&notes);
+    while (at != NULL && *at != '\0') {
+        const size_t n = strcspn(at, "\n");
+        cs_say(stderr, "cornstarch-console: %.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
     cs_buf_free(&notes);
     return status;
 }
