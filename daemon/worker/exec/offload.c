@@ -156,6 +156,16 @@ static size_t extent_of(const struct cs_scratch *memory)
     return memory->at == 0 ? memory->offset : memory->chunk[0].bytes;
 }
 
+/* what a slot keeps: one without rows keeps nothing */
+static enum cs_status copy(struct cs_exec *exec, void *stream, void *to, const void *from,
+                           int32_t stage, int32_t slot, struct cs_err *err)
+{
+    const size_t bytes = exec->offload->bytes[slot * exec->config.plan->n_stages + stage];
+    return bytes == 0
+               ? CS_OK
+               : mem_of(exec)->copy(exec->config.device->handle, stream, to, from, bytes, err);
+}
+
 static enum cs_status leave(struct cs_exec *exec, struct place *place, int32_t stage, int32_t slot,
                             struct cs_err *err)
 {
@@ -164,8 +174,7 @@ static enum cs_status leave(struct cs_exec *exec, struct place *place, int32_t s
     void *handle = exec->config.device->handle;
     place->is_leaving = true;
     CS_TRY(mem->stream_wait(handle, o->out, place->used, err));
-    CS_TRY(mem->copy(handle, o->out, there(exec, stage, slot), here(exec, stage, slot),
-                     o->bytes[slot * exec->config.plan->n_stages + stage], err));
+    CS_TRY(copy(exec, o->out, there(exec, stage, slot), here(exec, stage, slot), stage, slot, err));
     return mem->event_record(handle, place->left, o->out, err);
 }
 
@@ -177,8 +186,7 @@ static enum cs_status come(struct cs_exec *exec, struct place *place, int32_t st
     void *handle = exec->config.device->handle;
     CS_TRY(mem->stream_wait(handle, o->in, place->used, err));
     CS_TRY(mem->stream_wait(handle, o->in, place->left, err)); /* of all that left before, too */
-    CS_TRY(mem->copy(handle, o->in, here(exec, stage, slot), there(exec, stage, slot),
-                     o->bytes[slot * exec->config.plan->n_stages + stage], err));
+    CS_TRY(copy(exec, o->in, here(exec, stage, slot), there(exec, stage, slot), stage, slot, err));
     place->is_coming = true;
     return mem->event_record(handle, place->came, o->in, err);
 }
