@@ -1,7 +1,8 @@
 /* Every operator of the CUDA plugin against its CPU twin, in bf16 and in fp32: test_ops [PLUGIN
  * [ELEMENTS [GROUP...]]]; ELEMENTS: cases with more of them are left out (for slow checkers, 0:
  * none is); GROUP: only errors, matmul, linear, rows, mixes, attention, recurrent, experts,
- * loss, train, states or fresh. Prints one line per operator and "N passed, N failed". Exit: 0 all passed, 1 not, 77 no GPU. */
+ * loss, train, states or fresh. Prints one line per operator and "N passed, N failed". Exit: 0 all
+ * passed, 1 not, 77 no GPU. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
