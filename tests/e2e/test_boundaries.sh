@@ -44,27 +44,9 @@ write_job 3for2.lua "${long[@]}" 'vision=1, dp = 3' 'plan=dp = 2,'
 write_job 1for2.lua "${long[@]}" 'vision=1, dp = 1' 'plan=dp = 2,'
 write_job 2for3.lua "${long[@]}" 'vision=1, dp = 2' 'plan=dp = 3,'
 write_job anchors.lua "${long[@]}" "$colocated" 'llm=2' 'plan=schedule = "anchors",'
-undisturbed=$(submit one.lua)
-id=$(submit 3for2.lua)
-for next in anchors 1for2 one 2for3 3for2; do
-  wait_step "$id" $(($(job "$id" step) + 2))
-  expect_rc 0 "$C" pause "$id"
-  wait_state "$id" PAUSED
-  expect_rc 0 "$C" resume "$id" $next.lua
-  wait_state "$id" RUN
-done
-wait_step "$id" $(($(job "$id" step) + 2))
-expect_rc 0 "$C" stop "$id" --now
-until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
-expect_rc 0 "$C" stop "$undisturbed" --now
-near "$undisturbed" "$id" "through six layouts" 0
+goes_on "through six layouts" 3for2 anchors 1for2 one 2for3 3for2
 
 # --- what cannot run is refused before anything starts, by name
-refused() { # EXIT TEXT KEY=VALUE...
-  write_job bad.lua "${common[@]}" "${@:3}"
-  expect_rc "$1" "$C" submit bad.lua
-  expect_text "$2"
-}
 refused 4 'with modality encoder-colocated they are on the same ranks' 'vision=1, dp = 2' "$colocated"
 refused 4 'the plan needs 10 ranks' 'vision=1, dp = 8' 'plan=dp = 2,'
 echo "ok: $compared layouts"

@@ -105,27 +105,9 @@ long=("${common[@]}" steps=100000 lr=1e-4)
 write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
 write_job cp4.lua "${long[@]}" 'llm=1, cp = 4'
 write_job cp3.lua "${long[@]}" 'llm=1, cp = 3' 'plan=context = "striped",'
-undisturbed=$(submit one.lua)
-id=$(submit cp4.lua)
-for next in one cp4 cp3; do
-  wait_step "$id" $(($(job "$id" step) + 3))
-  expect_rc 0 "$C" pause "$id"
-  wait_state "$id" PAUSED
-  expect_rc 0 "$C" resume "$id" $next.lua
-  wait_state "$id" RUN
-done
-wait_step "$id" $(($(job "$id" step) + 3))
-expect_rc 0 "$C" stop "$id" --now
-until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
-expect_rc 0 "$C" stop "$undisturbed" --now
-near "$undisturbed" "$id" "from four ranks to one, to four, to three" 0
+goes_on "from four ranks to one, to four, to three" cp4 one cp4 cp3
 
 # --- what cannot run is refused before anything starts, by name
-refused() { # EXIT TEXT KEY=VALUE...
-  write_job bad.lua "${common[@]}" "${@:3}"
-  expect_rc "$1" "$C" submit bad.lua
-  expect_text "$2"
-}
 refused 4 'plan.parallel.vision.cp = 3: with modality encoder-colocated' 'vision=1, cp = 3' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 refused 4 'plan.context_rows = 64: rows of llm are not split' 'plan=context_rows = 64,'
 refused 4 'no slot has more rows' 'llm=1, cp = 2' 'plan=context_rows = 4096,'

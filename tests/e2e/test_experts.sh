@@ -3,43 +3,11 @@
 # parts of the rows, with stages, shared matrices and frozen experts; evaluation, checkpoints, other layouts, export; two
 # families, one with a tensor for every expert, one with a tensor for all.
 . "$(dirname "$0")/../support/e2e.sh"
-compared=0
-
-# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3: sums are made in another order
-near() {
-  python3 - "$jobs/$1/journal" "$jobs/$2/journal" "${4:-0}" <<'PY' || fail "$3: differs from one rank"
-import json, math, sys
-def rows(path, kind):
-    found = (json.loads(line) for line in open(path) if line.endswith("\n"))
-    return {r["step"]: r for r in found if r["type"] == "runner.step" and r.get("kind", "train") == kind}
-def off(a, b):
-    assert math.isfinite(a) and math.isfinite(b), (a, b)
-    return abs(a - b) / max(abs(a), 1e-3)
-one, two = (rows(path, "train") for path in sys.argv[1:3])
-assert sorted(two) == list(range(len(two))) and 9 < len(two) <= len(one), (sorted(one), sorted(two))
-for step in two:
-    for key in ("loss", "grad_norm"):
-        worst = off(one[step][key], two[step][key])
-        assert worst <= 1e-4, (step, key, one[step][key], two[step][key])
-    assert one[step]["trained_tokens"] == two[step]["trained_tokens"], step
-one, two = (rows(path, "eval") for path in sys.argv[1:3])
-assert sorted(one) == sorted(two) and len(one) == int(sys.argv[3]), (sorted(one), sorted(two))
-for step in one:
-    assert off(one[step]["loss"], two[step]["loss"]) <= 1e-3, step
-    for key in ("samples", "trained_tokens", "correct"):
-        assert one[step][key] == two[step][key], (step, key, one[step][key], two[step][key])
-PY
-  compared=$((compared + 1))
-}
-
+. "$(dirname "$0")/../support/near.sh"
 make_data 48
+make_mixed
 python3 - <<'PY'
 import json
-rows = json.load(open("data/train.json"))
-for row in rows[1::2]: # no picture at all
-    row.pop("image")
-    row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("<image>\n", "")
-json.dump(rows, open("data/mixed.json", "w"))
 common = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
               vocab_size=512, max_position_embeddings=1024, hidden_act="silu", rms_norm_eps=1e-5, initializer_range=0.1,
               output_router_logits=True, tie_word_embeddings=False)
@@ -134,27 +102,9 @@ write_job one.lua "${long[@]}" "$one"
 write_job ep2.lua "${long[@]}" "$one" 'llm=1, ep = 2' 'plan=dp = 2,'
 write_job ep4.lua "${long[@]}" 'llm=1, cp = 2, ep = 4' 'plan=dp = 2,'
 write_job dp2.lua "${long[@]}" "$one" 'plan=dp = 2,'
-undisturbed=$(submit one.lua)
-id=$(submit ep2.lua)
-for next in ep4 one ep2 dp2; do
-  wait_step "$id" $(($(job "$id" step) + 3))
-  expect_rc 0 "$C" pause "$id"
-  wait_state "$id" PAUSED
-  expect_rc 0 "$C" resume "$id" $next.lua
-  wait_state "$id" RUN
-done
-wait_step "$id" $(($(job "$id" step) + 3))
-expect_rc 0 "$C" stop "$id" --now
-until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
-expect_rc 0 "$C" stop "$undisturbed" --now
-near "$undisturbed" "$id" "from ep 2 to ep 4, to one rank, to ep 2, to two replicas" 0
+goes_on "from ep 2 to ep 4, to one rank, to ep 2, to two replicas" ep2 ep4 one ep2 dp2
 
 # --- what cannot run is refused before anything starts, by name
-refused() { # EXIT TEXT KEY=VALUE...
-  write_job bad.lua "${common[@]}" "${@:3}"
-  expect_rc "$1" "$C" submit bad.lua
-  expect_text "$2"
-}
 refused 4 'ep = 3 does not divide dp * cp = 2 * 2' 'llm=1, cp = 2, ep = 3' 'plan=dp = 2,'
 refused 4 'have 5 experts each' 'llm=1, ep = 6' 'plan=dp = 6,' slots=6
 refused 4 'vision has no layers with experts' 'vision=1, ep = 2' 'plan=dp = 2,'

@@ -60,27 +60,9 @@ write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
 write_job tp2.lua "${long[@]}" 'llm=1, tp = 2'
 write_job tp4.lua "${long[@]}" 'llm=1, tp = 4, sp = true'
 write_job tp2dp2.lua "${long[@]}" 'llm=1, tp = 2' 'plan=dp = 2,'
-undisturbed=$(submit one.lua)
-id=$(submit tp2.lua)
-for next in one tp4 tp2dp2 tp2; do
-  wait_step "$id" $(($(job "$id" step) + 3))
-  expect_rc 0 "$C" pause "$id"
-  wait_state "$id" PAUSED
-  expect_rc 0 "$C" resume "$id" $next.lua
-  wait_state "$id" RUN
-done
-wait_step "$id" $(($(job "$id" step) + 3))
-expect_rc 0 "$C" stop "$id" --now
-until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
-expect_rc 0 "$C" stop "$undisturbed" --now
-near "$undisturbed" "$id" "from two ranks to one, to four, to two replicas of two, to two" 0
+goes_on "from two ranks to one, to four, to two replicas of two, to two" tp2 one tp4 tp2dp2 tp2
 
 # --- what cannot run is refused before anything starts, by name
-refused() { # EXIT TEXT KEY=VALUE...
-  write_job bad.lua "${common[@]}" "${@:3}"
-  expect_rc "$1" "$C" submit bad.lua
-  expect_text "$2"
-}
 refused 4 'which 3 ranks cannot share; numbers that can: 1, 2, 4' 'llm=1, tp = 3'
 refused 4 'with modality encoder-colocated they are on the same ranks' 'vision=1, tp = 2' 'llm=1, tp = 4' \
   'modality="encoder-colocated"'

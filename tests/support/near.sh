@@ -41,3 +41,28 @@ for row in rows[1::2]: # no picture at all
 json.dump(rows, open("data/mixed.json", "w"))
 PY
 }
+# goes_on WHAT FIRST NEXT...: a job of FIRST.lua is paused and goes on as each NEXT.lua, then stops; it has learned what
+# the job of one.lua has, which nothing disturbed
+goes_on() {
+  local what=$1 undisturbed id next
+  undisturbed=$(submit one.lua)
+  id=$(submit "$2.lua")
+  for next in "${@:3}"; do
+    wait_step "$id" $(($(job "$id" step) + 3))
+    expect_rc 0 "$C" pause "$id"
+    wait_state "$id" PAUSED
+    expect_rc 0 "$C" resume "$id" "$next.lua"
+    wait_state "$id" RUN
+  done
+  wait_step "$id" $(($(job "$id" step) + 3))
+  expect_rc 0 "$C" stop "$id" --now
+  until_true "the undisturbed job is as far" step_is "$undisturbed" "$(job "$id" step)"
+  expect_rc 0 "$C" stop "$undisturbed" --now
+  near "$undisturbed" "$id" "$what" 0
+}
+# refused EXIT TEXT KEY=VALUE...: what cannot run is refused before anything starts, by name; common: keys of all
+refused() {
+  write_job bad.lua "${common[@]}" "${@:3}"
+  expect_rc "$1" "$C" submit bad.lua
+  expect_text "$2"
+}
