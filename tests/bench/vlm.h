@@ -43,7 +43,7 @@ struct cs_vlm_options {
     int slots, seq, images; /* images 0: the LLM alone */
     int layers, vocab;      /* of the LLM, 0: as many as it has */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
-                      * products planned and graphs made (worker/exec/graphs.h) */
+                      * products planned and graphs made (worker/exec/state/graphs.h) */
     int only;        /* index of a setting ("case"), -1: all */
     int scale;       /* divides widths and layers, for a look on CPU ranks */
     int ops;         /* 1: time every operator (bench/timed_ops.h) */

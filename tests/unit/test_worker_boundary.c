@@ -1,5 +1,5 @@
 /* Places of rows between stages: as planned, counted, and empty after a step that failed. */
-#include "worker/exec/boundary.h"
+#include "worker/exec/state/boundary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Graphs: which pieces become some, where tapes are cut, and that training with graphs gives the
  * bits of training without them. On a device that keeps its memory on the host and captures
  * (support/lazy_device.h); training also on what CORNSTARCH_TEST_DEVICE names. */
-#include "worker/exec/graphs.h"
+#include "worker/exec/state/graphs.h"
 
 #include <math.h>
 #include <setjmp.h>

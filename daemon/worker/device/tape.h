@@ -6,7 +6,7 @@
  * arguments point at (shape and mask of attention, lists of tiles too). Operators are functions of
  * their arguments (kernels/ops.h), so two stretches of tape with the same bytes are the same work
  * on the device, launch for launch: their hash is a key that can miss nothing
- * (worker/exec/graphs.h).
+ * (worker/exec/state/graphs.h).
  *
  * Operators that no stage runs (optimizer, casts, mask_build, attention_merge, plain GEMMs) have no
  * place on a tape: those entries of its table are NULL. Queries (*_workspace) are answered by the

@@ -1,7 +1,7 @@
 /* The table of what this worker does for every operation of a program. */
 #include "worker/exec/actions.h"
 
-#include "worker/exec/messages.h"
+#include "worker/exec/messages/messages.h"
 #include "worker/exec/passes.h"
 #include "worker/exec/update.h"
 

@@ -4,7 +4,7 @@
 #ifndef CS_WORKER_EXEC_ACTIONS_H
 #define CS_WORKER_EXEC_ACTIONS_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* Host: returns when the action is done. Device: when it is enqueued. */
 typedef enum cs_status cs_exec_fn(struct cs_exec *exec, const struct cs_action *action,

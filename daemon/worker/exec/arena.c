@@ -282,7 +282,7 @@ bool cs_exec_keeps_plan(const struct cs_exec *exec)
 /* ---- steps ---- */
 
 /* Scratch first: it is as large in every program of a kind, so what lies in it keeps its address
- * whatever the number of slots (worker/exec/graphs.h). */
+ * whatever the number of slots (worker/exec/state/graphs.h). */
 enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,
                                   const struct cs_input_tables *tables, struct cs_err *err)
 {

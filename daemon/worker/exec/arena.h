@@ -2,7 +2,8 @@
 #ifndef CS_WORKER_EXEC_ARENA_H
 #define CS_WORKER_EXEC_ARENA_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/exec.h"
+#include "worker/exec/state/state.h"
 
 /* A step begins: what the program needs is planned and there. */
 enum cs_status cs_exec_use_memory(struct cs_exec *exec, const struct cs_program *program,

@@ -8,8 +8,8 @@
 
 #include "core/base/clock.h"
 #include "worker/exec/actions.h"
-#include "worker/exec/context.h"
-#include "worker/exec/messages.h"
+#include "worker/exec/messages/context.h"
+#include "worker/exec/messages/messages.h"
 
 enum { ROUND_MS = 500, CHANNEL_AHEAD = 4 };
 

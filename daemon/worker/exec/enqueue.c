@@ -9,7 +9,7 @@
  * stream, each channel (peer and direction) of the messages on a stream of its own. Begin and end
  * of every action are events; they become times when the step is over.
  *
- * Compute actions that launching holds up are launched as graphs (worker/exec/graphs.h). For tests
+ * Compute actions that launching holds up are launched as graphs (worker/exec/state/graphs.h). For tests
  * and comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as
  * without it; where it is set, what came of it is said at the end. */
 #include "worker/exec/enqueue.h"
@@ -20,7 +20,8 @@
 
 #include "core/base/clock.h"
 #include "worker/exec/actions.h"
-#include "worker/exec/marks.h"
+#include "worker/exec/exec.h"
+#include "worker/exec/state/marks.h"
 
 static enum cs_status make_graphs(struct cs_exec *exec, struct cs_err *err)
 {

@@ -2,7 +2,7 @@
 #ifndef CS_WORKER_EXEC_ENQUEUE_H
 #define CS_WORKER_EXEC_ENQUEUE_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* runs the whole step */
 enum cs_status cs_exec_enqueue(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;

@@ -12,11 +12,11 @@
 #include "worker/exec/actions.h"
 #include "worker/exec/arena.h"
 #include "worker/exec/communicate.h"
-#include "worker/exec/context.h"
 #include "worker/exec/enqueue.h"
-#include "worker/exec/marks.h"
-#include "worker/exec/offload.h"
-#include "worker/exec/saved.h"
+#include "worker/exec/messages/context.h"
+#include "worker/exec/state/marks.h"
+#include "worker/exec/state/offload.h"
+#include "worker/exec/state/saved.h"
 
 static enum cs_wait wait_of(const struct cs_exec *exec, const struct cs_action *action)
 {

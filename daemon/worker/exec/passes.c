@@ -1,12 +1,12 @@
 /* The passes of a stage over a slot: forward, backward, and the two halves of a split backward.
- * Between run_on and cs_graphs_close a stage may only be written down (worker/exec/graphs.h). */
+ * Between run_on and cs_graphs_close a stage may only be written down (worker/exec/state/graphs.h). */
 #include "worker/exec/passes.h"
 
 #include <stdlib.h>
 
-#include "worker/exec/context.h"
-#include "worker/exec/offload.h"
-#include "worker/exec/saved.h"
+#include "worker/exec/messages/context.h"
+#include "worker/exec/state/offload.h"
+#include "worker/exec/state/saved.h"
 
 struct ends {
     const void *x, *dy;

@@ -2,7 +2,7 @@
 #ifndef CS_WORKER_EXEC_PASSES_H
 #define CS_WORKER_EXEC_PASSES_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *action,
                                struct cs_err *err) CS_NODISCARD;

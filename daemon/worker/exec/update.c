@@ -2,7 +2,7 @@
  * weights. */
 #include "worker/exec/update.h"
 
-#include "worker/exec/marks.h"
+#include "worker/exec/state/marks.h"
 
 enum cs_status cs_exec_tied_host(struct cs_exec *exec, const struct cs_action *action,
                                  struct cs_err *err)

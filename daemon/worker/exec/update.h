@@ -4,7 +4,7 @@
 #ifndef CS_WORKER_EXEC_UPDATE_H
 #define CS_WORKER_EXEC_UPDATE_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* sum of a tied embedding's two gradients */
 enum cs_status cs_exec_tied_host(struct cs_exec *exec, const struct cs_action *action,

@@ -1,5 +1,5 @@
 /* Sets of activations leave the device and come back, stage by stage. */
-#include "worker/exec/offload.h"
+#include "worker/exec/state/offload.h"
 
 #include <stdlib.h>
 

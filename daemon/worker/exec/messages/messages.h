@@ -3,7 +3,7 @@
 #define CS_WORKER_EXEC_MESSAGES_H
 
 #include "core/plan/tokens/row_map.h"
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* Where the rows of a message lie on this rank. Zero rows have no place and are not sent. */
 struct cs_message {

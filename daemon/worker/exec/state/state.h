@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "worker/exec/boundary.h"
-#include "worker/exec/exec.h"
-#include "worker/exec/graphs.h"
+#include "worker/exec/state/boundary.h"
+#include "worker/exec/state/config.h"
+#include "worker/exec/state/graphs.h"
 #include "worker/layer/exchange.h"
 #include "worker/memory/plan.h"
 

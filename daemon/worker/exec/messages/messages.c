@@ -1,10 +1,10 @@
 /* Messages between stages on different ranks: the place of their rows, and on devices with streams
  * the message itself. On hosts the communication thread moves them (transfers.c). */
-#include "worker/exec/messages.h"
+#include "worker/exec/messages/messages.h"
 
 #include <stdlib.h>
 
-#include "worker/exec/marks.h"
+#include "worker/exec/state/marks.h"
 #include "worker/slot/share.h"
 
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action)

@@ -1,7 +1,7 @@
 /* What the parts of the interpreter share while a step runs: which actions are done and who waits
  * for them, the first failure, what is shown of the work. Calls no other file of the
  * interpreter. */
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,21 +103,4 @@ int64_t cs_exec_edge_rows(const struct cs_exec *exec, int32_t edge, int32_t slot
     if (plan->edges[edge].feed >= 0)
         return at_producer ? input->n_leaving[encoder] : input->n_fills[encoder];
     return plan->edges[edge].is_inner ? input->rows[encoder].n : input->n_rows[encoder];
-}
-
-unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
-{
-    unsigned needs = 0;
-    for (int32_t s = 0; s < exec->config.plan->n_stages; s++) {
-        if (exec->stage[s] == NULL)
-            continue;
-        if (exec->stage[s]->encoder >= 0) {
-            needs |= CS_INPUT_ROWS | (exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u);
-            continue;
-        }
-        needs |= CS_INPUT_TOKENS;
-        if (exec->stage[s]->is_last)
-            needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);
-    }
-    return needs;
 }

@@ -1,6 +1,6 @@
 /* Exchanges between the ranks of a stage: on a host handed from the compute thread to the communication
  * thread and back, on a device enqueued. */
-#include "worker/exec/context.h"
+#include "worker/exec/messages/context.h"
 
 #include <stdlib.h>
 

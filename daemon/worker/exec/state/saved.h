@@ -3,7 +3,7 @@
 #ifndef CS_WORKER_EXEC_SAVED_H
 #define CS_WORKER_EXEC_SAVED_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* room for the sets of that many slots; between steps */
 enum cs_status cs_exec_reserve_saved(struct cs_exec *exec, int32_t n_slots,

@@ -6,7 +6,7 @@
 #ifndef CS_WORKER_EXEC_OFFLOAD_H
 #define CS_WORKER_EXEC_OFFLOAD_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* A step begins; the running program's memory plan says what moves. */
 enum cs_status cs_exec_offload_begin(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;

@@ -4,7 +4,7 @@
 #ifndef CS_WORKER_EXEC_MARKS_H
 #define CS_WORKER_EXEC_MARKS_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* of one action of the program, by its id */
 struct cs_mark {

@@ -1,6 +1,6 @@
 /* Finds pieces of compute actions that repeat, has them captured as graphs of the device, and
  * launches those instead of their calls. */
-#include "worker/exec/graphs.h"
+#include "worker/exec/state/graphs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef CS_WORKER_EXEC_CONTEXT_H
 #define CS_WORKER_EXEC_CONTEXT_H
 
-#include "worker/exec/state.h"
+#include "worker/exec/state/state.h"
 
 /* fills exec->context, exec->tensors and exec->experts from the plan */
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;

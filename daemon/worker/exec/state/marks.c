@@ -1,6 +1,6 @@
 /* Events of a step's actions on a device with streams, and waiting for the device with an eye on
  * the clock and the peers. */
-#include "worker/exec/marks.h"
+#include "worker/exec/state/marks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Sets of activations that a stage keeps of a slot, from its forward to the end of its backward.
  * Each lies where the running program's memory plan says, and is used again for a later slot. */
-#include "worker/exec/saved.h"
+#include "worker/exec/state/saved.h"
 
 #include <stdlib.h>
 

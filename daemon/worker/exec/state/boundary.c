@@ -1,5 +1,5 @@
 /* Hands out the planned buffers of the edges, and takes them back. */
-#include "worker/exec/boundary.h"
+#include "worker/exec/state/boundary.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Who has what of a message: the rows of its two ends, and the pieces that ranks send each other. */
 #include <stdlib.h>
 
-#include "worker/exec/messages.h"
+#include "worker/exec/messages/messages.h"
 #include "worker/slot/share.h"
 
 bool cs_exec_is_at_producer(const struct cs_action *action)

@@ -1,6 +1,6 @@
 /* Messages as transfers between ranks: hosts' communication thread moves them (communicate.c), on devices
  * with streams they are enqueued (messages.c). */
-#include "worker/exec/messages.h"
+#include "worker/exec/messages/messages.h"
 
 #include <stdlib.h>
 
