@@ -91,3 +91,53 @@ struct cs_test_spec layout_with_mask(const struct layout_mask *mask)
     return (struct cs_test_spec){
         .seed = 13, .mask = mask->name, .window = mask->window, .prefix = mask->prefix};
 }
+
+void layout_agrees_on(bool is_lazy, struct cs_test_spec options, int ranks)
+{
+    struct cs_test_spec alone = options;
+    struct layout_outcome one, many;
+    alone.llm_tp = alone.vision_tp = alone.llm_ep = 1;
+    alone.llm_sp = alone.vision_sp = false;
+    alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
+    alone.vision_cp = alone.context_rows = alone.vision_dp = alone.depth_dp = 0;
+    alone.modality = NULL;
+    alone.schedule = alone.recompute = NULL;
+    layout_run(&alone, layout_single, &one);
+    layout_run_on(is_lazy, &options, NULL, &many);
+    assert_int_equal(many.n_ranks, ranks);
+    /* no update before it; gradients of decays move as much with the number of rows in a chunk */
+    const double near = options.is_recurrent ? 5e-5 : 1e-6;
+    if (!(fabs(one.loss[0] - many.loss[0]) <= 1e-6 * one.loss[0]) ||
+        !(fabs(one.norm[0] - many.norm[0]) <= near * one.norm[0]))
+        fail_msg("seed %d: loss %.9g and %.9g, norm %.9g and %.9g", options.seed, one.loss[0],
+                 many.loss[0], one.norm[0], many.norm[0]);
+    layout_assert_near(&options, &one, &many);
+    layout_free(&one);
+    layout_free(&many);
+}
+
+void layout_agrees_with_hosts(struct cs_test_spec options, int ranks)
+{
+    struct layout_outcome hosts, devices;
+    layout_run(&options, NULL, &hosts);
+    layout_run_on(true, &options, NULL, &devices);
+    assert_int_equal(devices.n_ranks, ranks);
+    layout_assert_near(&options, &hosts, &devices);
+    layout_free(&hosts);
+    layout_free(&devices);
+}
+
+void layout_agrees(struct cs_test_spec options, int ranks)
+{
+    layout_agrees_on(false, options, ranks);
+}
+
+void layout_all_agree(const struct layout_row *row, size_t n, int seed, int slots)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct cs_test_spec options = row[i].options;
+        options.seed = options.seed != 0 ? options.seed : seed + (int)i;
+        options.slots = slots;
+        layout_agrees(options, row[i].ranks);
+    }
+}

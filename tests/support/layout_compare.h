@@ -10,6 +10,21 @@ void layout_assert_same(const struct layout_outcome *a, const struct layout_outc
 void layout_assert_near(const struct cs_test_spec *options, const struct layout_outcome *one,
                         const struct layout_outcome *many);
 
+/* Rows of a slot, matrices, experts or items on several ranks do within rounding what one rank does; so many
+ * ranks run it. is_lazy: on devices (support/lazy_device.h). */
+void layout_agrees_on(bool is_lazy, struct cs_test_spec options, int ranks);
+void layout_agrees(struct cs_test_spec options, int ranks); /* on hosts */
+/* Devices do what hosts do in the same layout. */
+void layout_agrees_with_hosts(struct cs_test_spec options, int ranks);
+
+struct layout_row {
+    struct cs_test_spec options;
+    int ranks;
+};
+
+/* All of a table, with so many slots; seed: of the first, where it has none. */
+void layout_all_agree(const struct layout_row *row, size_t n, int seed, int slots);
+
 /* A rule of the LLM's mask. */
 struct layout_mask {
     const char *name;
