@@ -369,6 +369,26 @@ static void parts_of_the_words_make_the_same_loss(void **state)
     }
 }
 
+/* The largest of all is what the others are measured by. */
+static void parts_far_apart_do_not_overflow(void **state)
+{
+    static const float w[] = {-300, -299, 300, 299};
+    (void)state;
+    for (int32_t label = 2; label < 4; label++) {
+        struct xent c = make_case(1, 1, CS_ARRAY_LEN(w), 0.0f);
+        float dz[CS_ARRAY_LEN(w)];
+        memcpy(c.w, w, sizeof w);
+        c.x[0] = 1;
+        c.labels[0] = label;
+        c.loss = 0;
+        run_parts(&c, 2, dz);
+        assert_near(c.loss, log1p(exp(-1)) + (label == 3), 1e-6, "loss", label);
+        for (size_t v = 0; v < CS_ARRAY_LEN(w); v++)
+            assert_true(isfinite(dz[v]));
+        case_free(&c);
+    }
+}
+
 /* logits of one row are w, as they are given here */
 static uint8_t is_correct_in_parts(const float *w, int64_t words, int32_t label, int parts)
 {
@@ -407,6 +427,7 @@ int main(void)
         cmocka_unit_test(nan_logits_make_the_loss_nan),
         cmocka_unit_test(huge_logits_do_not_overflow),
         cmocka_unit_test(parts_of_the_words_make_the_same_loss),
+        cmocka_unit_test(parts_far_apart_do_not_overflow),
         cmocka_unit_test(the_first_of_the_largest_wins_over_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
