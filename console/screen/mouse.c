@@ -39,7 +39,9 @@ static void choose_row(struct cs_screen *screen, const struct cs_store *store, s
 {
     const struct cs_view_ops *view = cs_view_ops(screen->view);
     const struct cs_area area = {.w = pane.w, .h = pane.h};
-    if (!view->list || screen->has_help || screen->failure) /* it is covered */
+    if (!view->list || !view->list->row_at)
+        return;
+    if (screen->has_help || screen->failure) /* it is covered */
         return;
     const int row = view->list->row_at(store, screen, area, y - pane.y);
     if (row >= 0)

@@ -219,17 +219,7 @@ static void each(const struct cs_store *store, const struct cs_screen *screen,
     cs_rows_each(&rows, store, screen, take, user);
 }
 
-static int no_row_at(const struct cs_store *store, const struct cs_screen *screen,
-                     struct cs_area area, int y)
-{
-    (void)store;
-    (void)screen;
-    (void)area;
-    (void)y;
-    return -1;
-}
-
-static const struct cs_view_list list = {count, cursor_of, each, no_row_at};
+static const struct cs_view_list list = {count, cursor_of, each, NULL};
 
 static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store, int argument)
 {

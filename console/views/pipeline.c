@@ -313,17 +313,7 @@ static void each(const struct cs_store *store, const struct cs_screen *screen,
     cs_rows_each(&rows, store, screen, take, user);
 }
 
-static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
-                  int y)
-{
-    (void)store;
-    (void)screen;
-    (void)area;
-    (void)y;
-    return -1; /* the rows have no cursor to click on */
-}
-
-static const struct cs_view_list list = {count, cursor_of, each, row_at};
+static const struct cs_view_list list = {count, cursor_of, each, NULL};
 
 static void draw_table(const struct chart *c, int y)
 {

@@ -111,17 +111,7 @@ static void each(const struct cs_store *store, const struct cs_screen *screen,
     cs_rows_each(&rows_of, store, screen, take, user);
 }
 
-static int row_at(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
-                  int y)
-{
-    (void)store;
-    (void)screen;
-    (void)area;
-    (void)y;
-    return -1; /* the rows have no cursor to click on */
-}
-
-static const struct cs_view_list list = {count, cursor_of, each, row_at};
+static const struct cs_view_list list = {count, cursor_of, each, NULL};
 
 /* from the first rank shown on; returns how many rows it has drawn */
 static int draw_list(const struct cs_store *store, const struct cs_screen *screen,

@@ -47,7 +47,7 @@ struct cs_view_list {
     /* every row as text, whole, in their order until `take` returns false */
     void (*each)(const struct cs_store *store, const struct cs_screen *screen,
                  bool (*take)(void *user, int row, const char *text), void *user);
-    /* the row that draw puts at line y of the area, -1 none */
+    /* the row that draw puts at line y of the area, -1 none; NULL: rows are not clicked on */
     int (*row_at)(const struct cs_store *store, const struct cs_screen *screen, struct cs_area area,
                   int y);
 };
