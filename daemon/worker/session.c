@@ -74,7 +74,7 @@ static void report_step(const struct cs_session *s, const struct cs_manifest *ma
     cs_msg_set_int(msg, "messages_sent", r->counts.messages_sent);
     cs_msg_set_int(msg, "bytes_sent", r->counts.bytes_sent);
     const struct cs_context_figures *c = &r->context;
-    if (c->is_split)
+    if (c->is_split && s->trainer->params->tp.at == 0) /* who shares matrices has the same rows */
         cs_msg_set(msg, "context",
                    json_pack("[I, I, o, I]", (json_int_t)c->rows, (json_int_t)c->pairs,
                              cs_json_num(c->flops), (json_int_t)(c->wait_ns / 1000)));

@@ -34,6 +34,11 @@ PY
 check "tp 4 and a tower of tp 2" 6 "$test" 'vision=1, tp = 2' 'llm=1, tp = 4'
 check "tp 2 over two stages" 5 "$test" 'llm=2, tp = 2' 'plan=schedule = "zb-h1",'
 check "tp 2 for each of two parts of the rows" 5 "$test" 'llm=1, tp = 2, cp = 2'
+python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "rows of ranks that share matrices are not told once"
+import json, sys
+steps = [r for r in map(json.loads, open(sys.argv[1])) if r["type"] == "runner.step" and r.get("kind", "train") == "train"]
+assert steps and all(len(r["context"]) == 2 for r in steps), [r["context"] for r in steps][:2]
+PY
 check "tp 2 with rows split between products" 4 "$test" 'vision=1, tp = 2, sp = true' 'llm=1, tp = 2, sp = true'
 check "two replicas of tp 2" 3 "$test" 'llm=1, tp = 2' 'plan=dp = 2,'
 check "tower and language model on the same two ranks" 2 "$test" 'vision=1, tp = 2' 'llm=1, tp = 2' \
