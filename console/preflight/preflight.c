@@ -22,9 +22,7 @@ static enum cs_status check_runs(const struct cs_preflight_made *made, struct cs
     struct cs_program *program = NULL;
     const struct cs_plan *plan = made->plan;
     int slots = cs_plan_own_slots(plan, plan->slots);
-    enum cs_status status = cs_plan_check_device(plan, made->device, err);
-    if (status == CS_OK)
-        status = cs_program_make(plan, made->graph, slots, false, arena, &program, err);
+    enum cs_status status = cs_program_make(plan, made->graph, slots, false, arena, &program, err);
     if (status == CS_OK && made->spec->has_eval)
         status = cs_program_make(plan, made->graph, slots, true, arena, &program, err);
     cs_arena_free(arena);
@@ -134,8 +132,7 @@ enum cs_status cs_preflight_plan(const struct cs_preflight_made *made, struct cs
 {
     struct cs_err why = {.text = ""};
     CS_TRY(begin(made, arena, out, err));
-    if (cs_plan_check_runs(made->plan, &why) != CS_OK ||
-        cs_plan_check_device(made->plan, made->device, &why) != CS_OK)
+    if (cs_plan_check_runs(made->plan, &why) != CS_OK)
         cs_preflight_warn(out, "no job can use this plan: %s", why.text);
     return CS_OK;
 }

@@ -123,8 +123,7 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
     if (!preview.made.plan) {
         cs_str_copy(row->error, sizeof row->error, preview.error);
     } else {
-        row->runs = cs_plan_check_runs(preview.made.plan, NULL) == CS_OK &&
-                    cs_plan_check_device(preview.made.plan, base->cluster->device, NULL) == CS_OK;
+        row->runs = cs_plan_check_runs(preview.made.plan, NULL) == CS_OK;
         row->step_ns = preview.forecast.makespan_ns;
         row->bubble = preview.bubble;
         row->peak_bytes = preview.memory[preview.peak_rank].total;

@@ -6,7 +6,8 @@
 #   --cpu     CPU ranks, to try the script where there is no GPU
 #   BUILD     build directory with bin and lib (default: build)
 # Passes when every layout that the GPUs allow (pipelines in several orders, encoder first, replicas, replicas of
-# pipelines, gradients and weights that replicas divide, a tied embedding, rows of a slot over several ranks) trains 20 steps in fp32 with the losses and gradient
+# pipelines, encoders with replicas of their own number or copied to ranks of the LLM, gradients and weights that replicas
+# divide, a tied embedding, rows of a slot over several ranks) trains 20 steps in fp32 with the losses and gradient
 # norms of one rank, within 1e-4, and in bf16 within 3e-2; when the two copies of a tied embedding on two ranks end with the same bits, also
 # with all state in bf16; when a job with replicas, killed after a checkpoint, ends with the weights of the one that
 # was not; and when nothing is left afterwards. Exit: 0 passed, 1 not, 77 no GPU.
@@ -163,6 +164,30 @@ sequences() { echo "parallel = { llm = { pp = ${2:-1}, tp = $1, sp = true } },";
 compare 2 "text, matrices and rows between products over 2 ranks" "$(sequences 2)" text=yes
 compare 2 "text, matrices and rows between products over 2 ranks in bf16, made again" "parallel = { llm = { pp = 1, tp = 2, sp = true, recompute = \"full\" } }," text=yes 'precision="bf16"'
 compare 4 "text in 2 stages, matrices and rows between products over 2 ranks in bf16, zb-h1" "$(sequences 2 2) schedule = \"zb-h1\"," text=yes 'precision="bf16"'
+
+# encoders with replicas of their own number, on ranks of their own or one on every rank that shares the LLM's matrices
+uneven() { echo "parallel = { vision = { pp = 1, dp = $1 }, llm = { pp = ${3:-1} } }, schedule = \"${4:-1f1b}\", dp = $2,"; }
+guests() { echo "modality = \"encoder-colocated\", parallel = { vision = { pp = 1, dp = $1 }, llm = { pp = 1, tp = $2, cp = ${3:-1} } }, schedule = \"${4:-1f1b}\", dp = ${5:-1},"; }
+compare 2 "own replicas, 2 of the encoder where 2 ranks share matrices" "$(guests 2 2)"
+compare 2 "own replicas, 2 of the encoder where 2 ranks share matrices, zb-h1, in bf16" "$(guests 2 2 1 zb-h1)" 'precision="bf16"'
+compare 3 "own replicas, 2 of the encoder for 1" "$(uneven 2 1)"
+compare 3 "own replicas, 1 of the encoder for 2, in bf16" "$(uneven 1 2)" 'precision="bf16"'
+compare 4 "own replicas, 2 of the encoder for 1 in 2 stages, zb-h1" "$(uneven 2 1 2 zb-h1)"
+compare 4 "own replicas, 4 of the encoder where 2 ranks share matrices, twice" "$(guests 4 2 1 1f1b 2)"
+compare 4 "own replicas, 4 of the encoder where 4 ranks share matrices and rows" "$(guests 4 2 2)"
+compare 5 "own replicas, 3 of the encoder for 2" "$(uneven 3 2)" slots=6
+compare 8 "own replicas, 5 of the encoder for 3, in bf16" "$(uneven 5 3)" slots=6 'precision="bf16"'
+
+# copies of the encoder on the ranks of the LLM: each with its share of the slots, or all of them
+copied() { echo "parallel = { vision = { pp = 1 }, llm = { pp = $3 } }, modality = \"$1\", schedule = \"$2\", dp = ${4:-1},"; }
+compare 2 "copies of the encoder, three-phase" "$(copied encoder-colocated three-phase 2)" slots=8
+compare 2 "copies of the encoder, three-phase, in bf16" "$(copied encoder-colocated three-phase 2)" slots=8 'precision="bf16"'
+compare 2 "copies of the encoder, anchors" "$(copied encoder-colocated anchors 2)" slots=8
+compare 2 "copies of the encoder, replicated" "$(copied encoder-replicated 1f1b 2)"
+compare 2 "copies of the encoder, replicated, zb-h1, in bf16" "$(copied encoder-replicated zb-h1 2)" 'precision="bf16"'
+compare 3 "copies of the encoder, three-phase over 3 ranks" "$(copied encoder-colocated three-phase 3)" slots=8
+compare 4 "copies of the encoder, three-phase, 2 replicas" "$(copied encoder-colocated three-phase 2 2)" slots=8
+compare 4 "copies of the encoder, replicated, 2 replicas" "$(copied encoder-replicated 1f1b 2 2)"
 
 # gradients (2), weights too (3) divided among replicas, and among ranks that split rows
 divided() { echo "parallel = { vision = { pp = $2, zero = $1 }, llm = { pp = $3, zero = $1 } }, modality = \"$4\", schedule = \"${5:-1f1b}\", dp = ${6:-2},"; }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -132,12 +133,25 @@ void layout_agrees(struct cs_test_spec options, int ranks)
     layout_agrees_on(false, options, ranks);
 }
 
+static struct cs_test_spec options_of(const struct layout_row *row, int seed, int slots)
+{
+    struct cs_test_spec options = row->options;
+    options.seed = options.seed != 0 ? options.seed : seed;
+    options.slots = slots;
+    return options;
+}
+
 void layout_all_agree(const struct layout_row *row, size_t n, int seed, int slots)
 {
+    for (size_t i = 0; i < n; i++)
+        layout_agrees(options_of(&row[i], seed + (int)i, slots), row[i].ranks);
+}
+
+void layout_all_agree_on_devices(const struct layout_row *row, size_t n, int seed, int slots)
+{
     for (size_t i = 0; i < n; i++) {
-        struct cs_test_spec options = row[i].options;
-        options.seed = options.seed != 0 ? options.seed : seed + (int)i;
-        options.slots = slots;
-        layout_agrees(options, row[i].ranks);
+        assert_int_equal(setenv("CORNSTARCH_GRAPHS", i % 2 == 0 ? "always" : "auto", 1), 0);
+        layout_agrees_on(true, options_of(&row[i], seed + (int)i, slots), row[i].ranks);
     }
+    unsetenv("CORNSTARCH_GRAPHS");
 }

@@ -24,6 +24,8 @@ struct layout_row {
 
 /* All of a table, with so many slots; seed: of the first, where it has none. */
 void layout_all_agree(const struct layout_row *row, size_t n, int seed, int slots);
+/* The same on devices, whose pieces are launched as graphs in every other row. */
+void layout_all_agree_on_devices(const struct layout_row *row, size_t n, int seed, int slots);
 
 /* A rule of the LLM's mask. */
 struct layout_mask {

@@ -29,7 +29,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     struct cs_device *device = r->is_lazy ? cs_lazy_device_new() : cs_test_device();
     struct cs_comm *comm = NULL;
     struct cs_channels *channels = NULL;
-    struct cs_context_comm *context = NULL, *sharers = NULL;
+    struct cs_context_comm *context = NULL, *sharers = NULL, *items = NULL, *copies = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
     enum cs_status status = CS_OK;
@@ -45,6 +45,12 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         status =
             cs_context_comm_new(device, made->plan, CS_GROUP_TP, rank, comm, 60000, &sharers, err);
     if (status == CS_OK)
+        status = cs_context_comm_new(device, made->plan, CS_GROUP_COPIES, rank, comm, 60000,
+                                     &copies, err);
+    if (status == CS_OK)
+        status =
+            cs_context_comm_new(device, made->plan, CS_GROUP_ITEMS, rank, comm, 60000, &items, err);
+    if (status == CS_OK)
         status = cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {
         .spec = made->spec,
@@ -55,6 +61,8 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         .channels = channels,
         .context = context,
         .sharers = sharers,
+        .items = items,
+        .copies = copies,
         .replicas = replicas,
         .rank = rank,
         .deadline_ms = 60000,
@@ -65,6 +73,8 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         status = layout_train(&r->job, t, r->outcome, err);
     cs_replicas_free(replicas);
     cs_trainer_free(t);
+    cs_context_comm_free(copies);
+    cs_context_comm_free(items);
     cs_context_comm_free(sharers);
     cs_context_comm_free(context);
     cs_channels_free(channels);

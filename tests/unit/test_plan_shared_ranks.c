@@ -57,8 +57,6 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     static const struct row rows[] = {
   /* clang-format off */
         {{.dp = 2, .llm_ep = 2, .has_experts = true}, {"plan.parallel.llm.ep = 2: experts are spread", "CPU ranks only yet, not on a h100-80g"}},
-        {{.llm_tp = 2, .modality = "encoder-colocated"}, {"would share the items of vision", "choose modality encoder-parallel"}},
-        {{.vision_dp = 2}, {"plan.parallel.vision.dp is 2, that of llm 1", "not on a h100-80g"}},
   /* clang-format on */
     };
 
@@ -71,19 +69,25 @@ static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
     }
 }
 
-/* rows split over GPUs, of all kinds of layers and slots with a degree of their own, items of encoders, and
- * matrices */
+/* rows split over GPUs, of all kinds of layers and slots with a degree of their own, items of encoders,
+ * matrices, items beside matrices; encoders with replicas of their own number, and copies of them */
 static void gpus_split_rows_and_matrices(void **state)
 {
     static const struct cs_test_spec rows[] = {
-        {.llm_cp = 2                     },
-        {.llm_cp = 2,                      .is_recurrent = true},
-        {.llm_cp = 2,                                .has_experts = true},
-        {.llm_cp = 2,.context_rows = 64},
-        {.vision_cp = 2                     },
-        {.llm_cp = 2,                                .modality = "encoder-colocated"},
-        {.llm_tp = 2          },
+  /* clang-format off */
+        {.llm_cp = 2},
+        {.llm_cp = 2, .is_recurrent = true},
+        {.llm_cp = 2, .has_experts = true},
+        {.llm_cp = 2, .context_rows = 64},
+        {.vision_cp = 2},
+        {.llm_cp = 2, .modality = "encoder-colocated"},
+        {.llm_tp = 2},
         {.vision_tp = 2},
+        {.vision_dp = 2},
+        {.vision_dp = 3, .dp = 2},
+        {.llm_tp = 2, .modality = "encoder-colocated"},
+        {.llm_pp = 2, .modality = "encoder-colocated", .schedule = "three-phase"},
+  /* clang-format on */
     };
 
     (void)state;

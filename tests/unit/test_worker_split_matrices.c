@@ -347,6 +347,28 @@ static void encoders_have_replicas_of_their_own(void **state)
     layout_all_agree(rows, CS_ARRAY_LEN(rows), 80, LAYOUT_LANE_SLOTS);
 }
 
+static void replicas_of_their_own_agree_on_devices(void **state)
+{
+    static const struct layout_row rows[] = {
+  /* clang-format off */
+        {{.vision_dp = 1, .dp = 2}, 3},
+        {{.vision_dp = 2, .dp = 1, .schedule = "zb-h1"}, 3},
+        {{.vision_dp = 3, .dp = 2, .llm_pp = 2, .recompute = "full"}, 7},
+        {{.vision_dp = 2, .dp = 3, .is_tied = true}, 5},
+        {{.vision_dp = 5, .dp = 3}, 8},
+        {{.vision_dp = 1, .dp = 2, .llm_cp = 2, .vision_cp = 2, .context_rows = 60}, 6},
+        {{.vision_dp = 3, .dp = 2, .llm_tp = 2, .rules = "train:vision.projector"}, 7},
+        {{.vision_dp = 1, .dp = 2, .vision_tp = 2, .llm_tp = 2}, 6},
+        {{.vision_dp = 1, .depth_dp = 3, .dp = 2, .n_encoders = 2}, 6},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .dp = 2, .vision_dp = 4}, 4},
+        {{.modality = "encoder-colocated", .llm_tp = 2, .llm_cp = 2, .schedule = "zb-h1"}, 4},
+  /* clang-format on */
+    };
+
+    (void)state;
+    layout_all_agree_on_devices(rows, CS_ARRAY_LEN(rows), 180, LAYOUT_LANE_SLOTS);
+}
+
 /* Ranks share items of encoders beside others that share matrices, of either end or of both. */
 static void items_and_matrices_are_shared_together(void **state)
 {
@@ -427,6 +449,27 @@ static void copies_of_encoders_agree_with_one_rank(void **state)
     layout_all_agree(rows, CS_ARRAY_LEN(rows), 110, LAYOUT_REPLICA_SLOTS);
 }
 
+/* Sums over copies come before those over replicas, which devices else begin within the last backward. */
+static void copies_of_encoders_agree_on_devices(void **state)
+{
+    static const struct layout_row rows[] = {
+  /* clang-format off */
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2}, 2},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 3, .dp = 2}, 6},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 3, .n_encoders = 2, .recompute = "full"}, 3},
+        {{.schedule = "anchors", .modality = "encoder-colocated", .llm_pp = 2, .llm_cp = 2, .rules = "train:vision.projector"}, 4},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_tp = 2, .llm_pp = 2}, 4},
+        {{.schedule = "three-phase", .modality = "encoder-colocated", .llm_pp = 2, .rules = "train:* freeze:vision.*"}, 2},
+        {{.schedule = "1f1b", .modality = "encoder-replicated", .llm_pp = 2, .dp = 2, .is_tied = true}, 4},
+        {{.schedule = "zb-h1", .modality = "encoder-replicated", .llm_pp = 2, .dp = 2, .n_encoders = 2}, 4},
+        {{.schedule = "gpipe", .modality = "encoder-replicated", .llm_pp = 3}, 3},
+  /* clang-format on */
+    };
+
+    (void)state;
+    layout_all_agree_on_devices(rows, CS_ARRAY_LEN(rows), 200, LAYOUT_REPLICA_SLOTS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +481,8 @@ int main(void)
         cmocka_unit_test(split_rows_keep_less),
         cmocka_unit_test(rows_split_on_devices_agree_with_the_host),
         cmocka_unit_test(ranks_share_items_of_encoders),
+        cmocka_unit_test(replicas_of_their_own_agree_on_devices),
+        cmocka_unit_test(copies_of_encoders_agree_on_devices),
         cmocka_unit_test(encoders_have_replicas_of_their_own),
         cmocka_unit_test(items_and_matrices_are_shared_together),
         cmocka_unit_test(items_are_shared_beside_matrices),

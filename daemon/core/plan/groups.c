@@ -134,6 +134,18 @@ static void add_dimension(struct table *t, int32_t stage, enum cs_group_kind kin
     } while (next_place(&s, &at));
 }
 
+/* All ranks of a stage, in every replica: encoders there share their items among them. */
+static void add_guests(struct table *t, int32_t stage)
+{
+    const int32_t at = t->plan->stages[stage].rank, n = cs_plan_width(t->plan, at);
+    for (int32_t k = 0; k < cs_plan_replicas(t->plan); k++) {
+        int32_t *rank = CS_NEW_ARRAY(t->arena, int32_t, n);
+        for (int32_t i = 0; i < n; i++)
+            rank[i] = cs_plan_rank_of(t->plan, k, at) + i;
+        add(t, CS_GROUP_ITEMS, -1, rank, n, 2);
+    }
+}
+
 /* The place of another stage that talks to a place of this one; a dimension that is shorter there is
  * shared. */
 static struct cs_rank_at opposite(const struct cs_plan *plan, int32_t from, int32_t stage,
@@ -258,8 +270,11 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
     add_tied(&t);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         add_copies(&t, s);
-        if (cs_plan_is_guest(plan, s)) /* its ranks meet as those of its host */
+        if (cs_plan_is_guest(plan,
+                             s)) { /* its ranks meet as those of its host, and to share items */
+            add_guests(&t, s);
             continue;
+        }
         add_holders(&t, s);
         add_dimension(&t, s, CS_GROUP_TP);
         add_dimension(&t, s, CS_GROUP_CP);

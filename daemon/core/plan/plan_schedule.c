@@ -300,16 +300,3 @@ enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err
     }
     return CS_OK;
 }
-
-enum cs_status cs_plan_check_device(const struct cs_plan *plan,
-                                    const struct cs_device_class *device, struct cs_err *err)
-{
-    for (int32_t s = 0; device->mem_bytes > 0 && s < plan->n_stages; s++)
-        if (plan->stages[s].copies > 1)
-            return cs_fail(err, CS_UNSUPPORTED,
-                           "%s is one of %d copies of an encoder: jobs run them on CPU ranks only "
-                           "yet, not on a %s; choose modality encoder-parallel, or "
-                           "encoder-colocated with 1f1b",
-                           plan->stages[s].name, plan->stages[s].copies, device->name);
-    return CS_OK;
-}

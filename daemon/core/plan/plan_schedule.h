@@ -67,9 +67,5 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
 /* CS_UNSUPPORTED: a plan that is simulated and verified, but that workers do not run: experts over several
  * ranks, shapes that differ within a branch or on a rank. */
 enum cs_status cs_plan_check_runs(const struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
-/* CS_UNSUPPORTED: the same, of devices of a class. */
-enum cs_status cs_plan_check_device(const struct cs_plan *plan,
-                                    const struct cs_device_class *device,
-                                    struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -69,8 +69,6 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
     enum cs_status status = cs_plan_make(&tried, graph, cluster, arena, &made, err);
     if (status == CS_OK)
         status = cs_plan_check_runs(made, err);
-    if (status == CS_OK)
-        status = cs_plan_check_device(made, cluster->device, err);
     cs_arena_free(arena);
     return status;
 }

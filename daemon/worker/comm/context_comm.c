@@ -20,13 +20,24 @@ static const struct cs_device_ops *mem_of(const struct cs_context_comm *c)
     return c->device->mem;
 }
 
+/* products beside sums take the whole device: who waits for a sum would wait for them */
+static const struct kind {
+    const char *with;
+    enum cs_device_comm_kind comm;
+    bool is_urgent;
+} kinds[CS_GROUP_KINDS] = {
+    [CS_GROUP_CP] = {"its context",                                CS_DEVICE_COMM_ROWS,  false},
+    [CS_GROUP_TP] = {"those that share its matrices",              CS_DEVICE_COMM_SUMS,  true },
+    [CS_GROUP_ITEMS] = {"those that share the items of its encoders", CS_DEVICE_COMM_ROWS,  false},
+    [CS_GROUP_COPIES] = {"those that have copies of its encoders",     CS_DEVICE_COMM_GROUP, false},
+};
+
 enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan,
                                    enum cs_group_kind kind, int rank, struct cs_comm *comm,
                                    int deadline_ms, struct cs_context_comm **out,
                                    struct cs_err *err)
 {
-    const bool is_sums = kind == CS_GROUP_TP;
-    const char *with = is_sums ? "those that share its matrices" : "its context";
+    const struct kind *k = &kinds[kind];
     *out = NULL;
     const int32_t at = device->mem != NULL ? cs_plan_group(plan, kind, -1, rank) : -1;
     if (at < 0)
@@ -37,20 +48,18 @@ enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_pla
         return cs_fail(err, CS_NO_MEMORY, "no memory for the ranks of a stage");
     c->device = device;
     c->rank = rank;
-    c->with = with;
-    /* products beside sums take the whole device: who waits for a sum would wait for them */
-    enum cs_status status = is_sums
+    c->with = k->with;
+    enum cs_status status = k->is_urgent
                                 ? mem_of(c)->stream_create_urgent(device->handle, &c->stream, err)
                                 : mem_of(c)->stream_create(device->handle, &c->stream, err);
     if (status == CS_OK)
         status = mem_of(c)->event_create(device->handle, &c->ready, err);
     if (status == CS_OK)
         status = cs_comm_group_open(device, group->rank, group->n, cs_group_position(group, rank),
-                                    is_sums ? CS_DEVICE_COMM_SUMS : CS_DEVICE_COMM_ROWS, comm,
-                                    deadline_ms, &c->nccl, err);
+                                    k->comm, comm, deadline_ms, &c->nccl, err);
     if (status != CS_OK) {
         cs_context_comm_free(c);
-        return cs_wrap(err, status, "connecting rank %d with %s", rank, with);
+        return cs_wrap(err, status, "connecting rank %d with %s", rank, k->with);
     }
     *out = c;
     return CS_OK;

@@ -77,7 +77,8 @@ enum cs_status cs_replicas_need(struct cs_replicas *replicas, int32_t layer, str
 }
 
 /* The sum of a bucket can start when a layer's gradients are there: those that ranks which share its
- * matrices add up are not before the end of the step, and what is divided has its own time. */
+ * matrices, or copies of it, add up are not before the end of the step, and what is divided has its own
+ * time. */
 static bool is_due(const struct cs_replicas *r, int32_t bucket, int32_t layer)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
@@ -259,6 +260,8 @@ static enum cs_status bind_device(struct cs_replicas *r, struct cs_err *err)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %zu buckets of gradients", n);
     for (int32_t i = 0; i < r->params->n_buckets; i++)
         CS_TRY(cs_replicas_mem(r)->event_create(r->device->handle, &r->arrived[i], err));
+    for (int32_t i = 0; i < r->params->n_buckets; i++)
+        r->is_late[i] = r->params->bucket[i].has_copies;
     for (int32_t i = 0; i < r->params->n; i++)
         if (r->params->shard[i].bucket >= 0 && cs_shard_is_summed(&r->params->shard[i]))
             r->is_late[r->params->shard[i].bucket] = true;

@@ -28,7 +28,7 @@ struct cs_replicas {
     void **arrived;    /* (n_buckets) events: weights are here */
     bool *is_started;  /* (n_buckets) sum is on its way */
     bool *is_awaited;  /* (n_buckets) weights may still be on their way */
-    bool *is_late;     /* (n_buckets) ranks of the stage have parts of its gradients, too */
+    bool *is_late;     /* (n_buckets) other ranks of the replica have parts of its gradients, too */
     int32_t n_awaited;
 
     /* what is divided */

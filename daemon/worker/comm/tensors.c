@@ -13,6 +13,7 @@ struct cs_tensor_ranks {
         *move;            /* two for each part of a gradient that comes or goes; peers: places */
     struct cs_xfer *xfer; /* the same over sockets */
     int n_moves;
+    bool has_sums;        /* some are summed in place */
     void *theirs;         /* the device's memory: those that come, one behind the other */
     size_t theirs_bytes;  /* of all of them */
     float *whole, *piece; /* of the largest parameter; NULL: nothing was collected yet */
@@ -34,6 +35,13 @@ static bool is_due(const struct cs_tensor_ranks *r, const struct cs_shard *t, in
     return layer < 0 ? !is_divided : is_divided && t->param->layer == layer;
 }
 
+/* Devices sum in place what all ranks of the stage have parts of: an encoder whose items they share is large,
+ * and nobody has room for it from everybody. */
+static bool is_summed_in_place(const struct cs_tensor_ranks *r, const struct cs_shard *t)
+{
+    return r->params->device->mem != NULL && t->part->holders == r->n;
+}
+
 static size_t bytes_of(const struct cs_tensor_ranks *r, const struct cs_shard *t)
 {
     return (size_t)t->param->count * r->params->grad_size;
@@ -44,9 +52,12 @@ static void list_moves(struct cs_tensor_ranks *r, int32_t layer)
 {
     char *theirs = r->theirs;
     r->n_moves = 0;
+    r->has_sums = false;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        for (int k = 0; is_due(r, t, layer) && k < t->part->holders; k++) {
+        r->has_sums = r->has_sums || (is_due(r, t, layer) && is_summed_in_place(r, t));
+        for (int k = 0; is_due(r, t, layer) && !is_summed_in_place(r, t) && k < t->part->holders;
+             k++) {
             const int peer = r->at - t->part->holder + k; /* holders follow each other */
             const size_t bytes = bytes_of(r, t);
             if (k == t->part->holder)
@@ -61,6 +72,8 @@ static void list_moves(struct cs_tensor_ranks *r, int32_t layer)
 static enum cs_status exchange_parts(struct cs_tensor_ranks *r, bool is_within_pass,
                                      struct cs_err *err)
 {
+    if (r->n_moves == 0)
+        return CS_OK;
     if (r->params->device->mem != NULL) {
         CS_TRY(cs_context_comm_start(r->sharers, 0, r->move, r->n_moves, err));
         return cs_context_comm_finish(r->sharers, 0, err);
@@ -94,6 +107,38 @@ static void add_parts(const struct cs_tensor_ranks *r, const struct cs_shard *t,
     }
 }
 
+/* All entries of a bucket are: what lies between them is nobody's. */
+static bool is_all_summed(const struct cs_tensor_ranks *r, int32_t bucket, int32_t layer)
+{
+    bool is_all = bucket >= 0;
+    for (int32_t i = 0; is_all && i < r->params->n; i++) {
+        const struct cs_shard *t = &r->params->shard[i];
+        is_all = t->bucket != bucket || (is_due(r, t, layer) && is_summed_in_place(r, t));
+    }
+    return is_all;
+}
+
+static enum cs_status sum_one(struct cs_tensor_ranks *r, void *grads, int64_t n, struct cs_err *err)
+{
+    CS_TRY(cs_context_comm_sum(r->sharers, 0, grads, (size_t)n, r->params->device->grad, err));
+    return cs_context_comm_finish(r->sharers, 0, err);
+}
+
+/* Whole buckets where that can be: an encoder has hundreds of small gradients. */
+static enum cs_status sum_in_place(struct cs_tensor_ranks *r, int32_t layer, struct cs_err *err)
+{
+    for (int32_t i = 0; i < r->params->n_buckets; i++)
+        if (is_all_summed(r, i, layer))
+            CS_TRY(sum_one(r, cs_params_at(r->params->state, r->params->bucket[i].grad),
+                           r->params->bucket[i].n, err));
+    for (int32_t i = 0; i < r->params->n; i++) {
+        const struct cs_shard *t = &r->params->shard[i];
+        if (is_due(r, t, layer) && is_summed_in_place(r, t) && !is_all_summed(r, t->bucket, layer))
+            CS_TRY(sum_one(r, t->grad, t->param->count, err));
+    }
+    return CS_OK;
+}
+
 static enum cs_status sum(struct cs_tensor_ranks *r, int32_t layer, struct cs_err *err)
 {
     char *theirs = r->theirs;
@@ -102,10 +147,12 @@ static enum cs_status sum(struct cs_tensor_ranks *r, int32_t layer, struct cs_er
             cs_params_settle_grads(r->params, i);
     if (layer < 0)
         cs_params_settle_grads(r->params, -1); /* their backwards are over */
+    if (r->has_sums)
+        CS_TRY(sum_in_place(r, layer, err));
     CS_TRY(exchange_parts(r, layer >= 0, err));
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        if (!is_due(r, t, layer))
+        if (!is_due(r, t, layer) || is_summed_in_place(r, t))
             continue;
         add_parts(r, t, theirs);
         theirs += (size_t)(t->part->holders - 1) * bytes_of(r, t);
@@ -117,7 +164,7 @@ enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks, struct cs_e
 {
     if (ranks != NULL)
         list_moves(ranks, -1);
-    return ranks != NULL && ranks->n_moves > 0 ? sum(ranks, -1, err) : CS_OK;
+    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, -1, err) : CS_OK;
 }
 
 enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t layer,
@@ -125,7 +172,8 @@ enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t
 {
     if (ranks != NULL)
         list_moves(ranks, layer);
-    return ranks != NULL && ranks->n_moves > 0 ? sum(ranks, layer, err) : CS_OK;
+    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, layer, err)
+                                                                    : CS_OK;
 }
 
 void cs_tensor_ranks_move_by(struct cs_tensor_ranks *ranks, cs_replicas_move_fn *move, void *user)
@@ -207,7 +255,8 @@ static enum cs_status make_room(struct cs_tensor_ranks *r, struct cs_err *err)
     size_t n = 1;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        const size_t others = is_summed(t) ? (size_t)t->part->holders - 1 : 0;
+        const size_t others =
+            is_summed(t) && !is_summed_in_place(r, t) ? (size_t)t->part->holders - 1 : 0;
         r->theirs_bytes += others * bytes_of(r, t);
         n += 2 * others;
     }

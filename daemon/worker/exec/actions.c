@@ -23,7 +23,7 @@ const struct cs_exec_op cs_exec_ops[CS_OP_COUNT] = {
     [CS_OP_NORM]       = {cs_exec_norm_host,       cs_exec_norm_device,     CS_ON_COMPUTE,  false},
     [CS_OP_STEP]       = {cs_exec_step,            cs_exec_step,            CS_ON_COMPUTE,  false},
     [CS_OP_GATHER]     = {cs_exec_gather,          cs_exec_gather,          CS_ON_REPLICAS, true },
-    [CS_OP_COPIES]     = {cs_exec_copies,          NULL,                    CS_ON_COMPUTE,  false},
+    [CS_OP_COPIES]     = {cs_exec_copies,          cs_exec_copies,          CS_ON_COMPUTE,  false},
     [CS_OP_TENSORS]    = {cs_exec_tensors,         cs_exec_tensors,         CS_ON_COMPUTE,  false},
     [CS_OP_MARK]       = {cs_exec_end,             cs_exec_end,             CS_ON_COMPUTE,  false},
 };

@@ -84,6 +84,8 @@ struct cs_bucket {
                                      * done; -1: of a tied embedding, after all others */
     int32_t zero;                   /* what is divided (cs_stage.zero), of a tied embedding 1 */
     int32_t stage;                  /* of the plan */
+    bool
+        has_copies; /* of an encoder, on other ranks of the replica: they are summed before replicas are */
     /* bytes from the beginning of `weights` and of `state`: all of it, and this replica's part */
     size_t w, own_w, grad, own_grad;
 };

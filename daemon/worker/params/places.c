@@ -114,6 +114,7 @@ static void open_bucket(struct cs_places *a, int32_t n, const struct cs_shard *t
         .zero = zero_of(a, t),
         .stage = t->is_tied_head ? -1 : stage_of(a, layer),
     };
+    b->has_copies = b->stage >= 0 && a->plan->stages[b->stage].copies > 1;
 }
 
 /* All replicas' parts are equal and begin at multiples of 32 bytes. */

@@ -74,7 +74,8 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
                                err));
     CS_TRY(
         cs_expert_ranks_new(plan, c->rank, t->params, c->comm, c->deadline_ms, &t->experts, err));
-    CS_TRY(cs_copies_new(plan, c->rank, t->params, c->comm, c->deadline_ms, &t->copies, err));
+    CS_TRY(cs_copies_new(plan, c->rank, t->params, c->comm, c->copies, c->deadline_ms, &t->copies,
+                         err));
     CS_TRY(cs_optim_new(c->spec, c->graph, plan, t->params, c->device, c->rank, &t->optim, err));
     if (c->replicas != NULL)
         CS_TRY(cs_replicas_bind(c->replicas, t->params, err));
@@ -88,9 +89,11 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .channels = c->channels,
         .context = c->context,
         .sharers = c->sharers,
+        .items = c->items,
         .replicas = c->replicas,
         .tensors = t->tensors,
         .copies = t->copies,
+        .copy_sums = c->copies,
         .ring = c->ring,
         .rank = rank,
         .replica = cs_plan_replica(plan, c->rank),

@@ -16,10 +16,13 @@ struct cs_trainer_config {
     struct cs_channels *channels;    /* borrowed; NULL: the device is the host, or one rank */
     struct cs_context_comm *context; /* borrowed; NULL: the host, or rows are not split */
     struct cs_context_comm *sharers; /* borrowed; NULL: the host, or matrices are not shared */
-    struct cs_replicas *replicas;    /* borrowed; NULL: one */
-    struct cs_ring *ring;            /* borrowed; NULL: no events */
-    int rank;                        /* of all replicas' ranks */
-    int deadline_ms;                 /* see struct cs_exec_config */
+    struct cs_context_comm
+        *items; /* borrowed; NULL: the host, or items are not shared beside matrices */
+    struct cs_context_comm *copies; /* borrowed; NULL: the host, or no encoder has copies */
+    struct cs_replicas *replicas;   /* borrowed; NULL: one */
+    struct cs_ring *ring;           /* borrowed; NULL: no events */
+    int rank;                       /* of all replicas' ranks */
+    int deadline_ms;                /* see struct cs_exec_config */
 };
 
 struct cs_trainer {

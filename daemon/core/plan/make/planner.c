@@ -127,13 +127,6 @@ static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
                 "stage, or choose modality encoder-parallel",
                 graph->branches[b].name, p->placing.dp[b], graph->branches[graph->llm].name,
                 p->plan->dp, p->placing.placement->modality);
-        if (cs_device_element_bytes(p->cluster->device) != 4)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.dp is %d, that of %s %d: encoders have replicas of "
-                           "their own number on CPU ranks only yet, not on a %s; set one dp for "
-                           "both",
-                           graph->branches[b].name, p->placing.dp[b],
-                           graph->branches[graph->llm].name, p->plan->dp, p->cluster->device->name);
     }
     return CS_OK;
 }
@@ -212,7 +205,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_replicas(&p, err));
     CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, &p.placing, err));
-    CS_TRY(cs_tensor_ranks(spec, graph, cluster->device, &p.placing, err));
+    CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_expert_ranks(spec, graph, cluster->device, &p.placing, err));
     p.graph = cs_tensor_graph(graph, &p.placing, arena);
     CS_TRY(cs_planner_budget(&p, err));

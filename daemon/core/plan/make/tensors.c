@@ -2,7 +2,6 @@
 #include "core/plan/make/tensors.h"
 
 #include "core/model/tensor_parallel.h"
-#include "core/plan/cost/bytes.h"
 
 static int32_t asked_for(const struct cs_spec *spec, const char *branch)
 {
@@ -26,8 +25,7 @@ static enum cs_status take_sp(const struct cs_spec *spec, const char *branch, in
 
 /* Encoders on ranks of the LLM that share its matrices: they share theirs as well, or all of them share the
  * items. */
-static enum cs_status share_ranks(const struct cs_graph *graph,
-                                  const struct cs_device_class *device, struct cs_placing *placing,
+static enum cs_status share_ranks(const struct cs_graph *graph, struct cs_placing *placing,
                                   struct cs_err *err)
 {
     const int32_t of_llm = placing->tp[graph->llm];
@@ -41,21 +39,13 @@ static enum cs_status share_ranks(const struct cs_graph *graph,
                            "the same ranks; set one tp for both, or leave it away to share the "
                            "items of %s, or choose modality encoder-parallel",
                            name, placing->tp[b], llm, of_llm, placing->placement->modality, name);
-        if (cs_device_element_bytes(device) != 4)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.tp is not set, that of %s is %d: with modality %s the "
-                           "ranks would share the items of %s, which CPU ranks do only yet, not a "
-                           "%s; set tp = %d for both, or choose modality encoder-parallel",
-                           name, llm, of_llm, placing->placement->modality, name, device->name,
-                           of_llm);
         placing->branch_cp[b] *= of_llm;
     }
     return CS_OK;
 }
 
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_device_class *device, struct cs_placing *placing,
-                               struct cs_err *err)
+                               struct cs_placing *placing, struct cs_err *err)
 {
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const char *name = graph->branches[b].name;
@@ -65,7 +55,7 @@ enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph
     for (int32_t b = 0; b < graph->n_branches; b++)
         if (placing->tp[b] > 1)
             CS_TRY(cs_tp_check(graph, b, placing->tp[b], err));
-    return share_ranks(graph, device, placing, err);
+    return share_ranks(graph, placing, err);
 }
 
 const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,

@@ -9,8 +9,7 @@
  * their items over all of them (branch_cp). CS_PLAN names the branch or layer with which ranks cannot share
  * a stage. placing->cp is known. */
 enum cs_status cs_tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_device_class *device, struct cs_placing *placing,
-                               struct cs_err *err) CS_NODISCARD;
+                               struct cs_placing *placing, struct cs_err *err) CS_NODISCARD;
 /* The graph as that one of the ranks has it that has most of it; the graph itself where nothing is
  * shared. In the arena. */
 const struct cs_graph *cs_tensor_graph(const struct cs_graph *graph,

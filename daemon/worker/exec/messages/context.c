@@ -174,11 +174,14 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->all.place = exec->config.place;
     exec->all.user = &exec->all_peers;
     exec->all_peers =
-        (struct cs_exec_peers){exec, exec->config.context, own - exec->config.place, 1, NULL};
+        (struct cs_exec_peers){exec, exec->config.items, own - exec->config.place, 1, NULL};
     exec->context_peers =
         (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
     exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
+    if (!is_host && exec->config.items == NULL &&
+        cs_plan_group(exec->config.plan, CS_GROUP_ITEMS, -1, own) >= 0)
+        return cs_fail(err, CS_INVALID, "devices that share items need their communicator");
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
     CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
