@@ -5,11 +5,13 @@
  *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1] [tp=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
  *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [size=1b] [model=DIR]
- *                     [picture=768]
+ *                     [picture=768] [sp=0] [sums=1]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. cp, tp: ranks that share the
- * LLM's rows of a slot, its matrices (tp with vision=0: those of the encoder too). state: of the optimizer, fp32 or bf16. Prints for every frozen
+ * LLM's rows of a slot, its matrices (tp with vision=0: those of the encoder too); sp: the latter split rows
+ * between products; sums=0: rows are not exchanged, so that the time is that of their products alone, the best
+ * that sums beside them can reach (what is computed makes no sense). state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
@@ -38,6 +40,7 @@
 #include "core/plan/cost/scratch.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
+#include "worker/exec/state/state.h"
 
 /* What a rank tells the parent, in shared memory. */
 struct report {
@@ -107,12 +110,44 @@ static void read_events(struct cs_vlm_worker *w, struct report *r, int step, int
     r->tail_ns = done_ns - last;
 }
 
+/* ---- sums=0: of what ranks that share matrices exchange only what is small, as losses are ---- */
+
+enum { SMALL_BYTES = 1 << 20, MOST_EXCHANGES = 1 << 16 };
+
+static struct cs_context all_rows; /* as it was: how they meet */
+static bool is_left_out[MOST_EXCHANGES];
+
+static void start_small(void *user, int32_t which, const struct cs_context_exchange *exchange)
+{
+    size_t bytes = exchange->sum != NULL ? exchange->sum_n * sizeof(float) : 0;
+    for (int i = 0; i < exchange->n; i++)
+        bytes += exchange->move[i].bytes;
+    is_left_out[which % MOST_EXCHANGES] = bytes >= SMALL_BYTES;
+    if (bytes < SMALL_BYTES)
+        all_rows.start(user, which, exchange);
+}
+
+static void finish_small(void *user, int32_t which)
+{
+    if (!is_left_out[which % MOST_EXCHANGES])
+        all_rows.finish(user, which);
+}
+
+static void leave_out_rows(struct cs_context *tensors)
+{
+    all_rows = *tensors;
+    tensors->start = start_small;
+    tensors->finish = finish_small;
+}
+
 static void run_rank(const struct cs_vlm_options *o, const struct cs_vlm_job *j, int rank,
                      const int *fds, struct report *r)
 {
     struct cs_vlm_worker w;
     int64_t before = 0;
     cs_vlm_worker_open(&w, o, j, o->seq, rank, fds);
+    if (o->sums == 0)
+        leave_out_rows(&w.trainer->exec->tensors);
     for (int i = 0; i < o->warm + o->steps; i++) {
         struct cs_step_result result;
         if (o->ops && i == o->warm)
@@ -252,7 +287,8 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 static const char usage[] =
     "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
-    "  vision=0 llm=1 dp=1 cp=1 tp=1 schedule=1f1b modality=encoder-parallel stages=frozen-aware\n"
+    "  vision=0 llm=1 dp=1 cp=1 tp=1 sp=0 schedule=1f1b modality=encoder-parallel "
+    "stages=frozen-aware\n"
     "  size=1b                                             8b: shapes of Llama-3.1-8B "
     "(class=h200-141g)\n"
     "  layers=0 vocab=0                                    of the LLM; 0: as many as it has\n"
@@ -265,6 +301,7 @@ static const char usage[] =
     "  tune=8        candidates for plans of matrix products; -1: measured between steps, as in\n"
     "                jobs with CORNSTARCH_GEMM_PLANS=measured; 0: the library's first, as in "
     "others\n"
+    "  sums=0        with tp: no rows are exchanged, the time of products alone\n"
     "  ops=1         one rank: times every operator where it runs, a table by operator and shape\n";
 
 int main(int argc, char **argv)
@@ -285,10 +322,11 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d tp=%d slots=%d seq=%d images=%d %s %s\n",
+    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d tp=%d sp=%d sums=%d slots=%d seq=%d "
+           "images=%d %s %s\n",
            o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
-           o.dp, o.cp, o.tp, o.slots, o.seq, o.images, o.vision > 0 ? o.modality : "one rank",
-           o.schedule);
+           o.dp, o.cp, o.tp, o.sp, o.sums, o.slots, o.seq, o.images,
+           o.vision > 0 ? o.modality : "one rank", o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

@@ -69,6 +69,8 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"dp",        &o->dp,      NULL,         0                  },
         {"cp",        &o->cp,      NULL,         0                  },
         {"tp",        &o->tp,      NULL,         0                  },
+        {"sp",        &o->sp,      NULL,         0                  },
+        {"sums",      &o->sums,    NULL,         0                  },
         {"layers",    &o->layers,  NULL,         0                  },
         {"vocab",     &o->vocab,   NULL,         0                  },
         {"slots",     &o->slots,   NULL,         0                  },
@@ -132,6 +134,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .dp = 1,
                                  .cp = 1,
                                  .tp = 1,
+                                 .sums = 1,
                                  .slots = 1,
                                  .seq = 4096,
                                  .images = 4,
@@ -251,11 +254,11 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
                         json_t *profile)
 {
     json_t *plan = json_pack(
-        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:i, s:i, s:s}}, s:i, s:i, s:i}", "cluster",
-        "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
+        "{s:{s:i, s:i, s:s}, s:s, s:s, s:s, s:{s:{s:i, s:i, s:i, s:b, s:s}}, s:i, s:i, s:i}",
+        "cluster", "nodes", 1, "devices_per_node", CS_VLM_MAX_RANKS, "device", o->class, "modality",
         o->vision > 0 ? o->modality : "encoder-colocated", "schedule", o->schedule, "stages",
-        o->stages, "parallel", "llm", "pp", o->llm, "cp", o->cp, "tp", o->tp, "recompute",
-        o->recompute, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
+        o->stages, "parallel", "llm", "pp", o->llm, "cp", o->cp, "tp", o->tp, "sp", o->sp,
+        "recompute", o->recompute, "seq_tokens", o->seq, "slots", o->slots, "dp", o->dp);
     if (o->images > 0) /* on the ranks of the LLM it is shared as that is */
         json_object_update_new(
             plan, json_pack("{s:{s:{s:i, s:i, s:s}, s:O}, s:{s:i}}", "parallel", "vision", "pp",

@@ -40,6 +40,8 @@ struct cs_vlm_options {
     int zero;               /* what replicas divide: 1, 2, 3 */
     char offload[8];        /* where activations of the LLM wait: none, host */
     int dp, cp, tp;         /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
+    int sp;                 /* 1: those that share matrices split rows between products */
+    int sums;               /* 0: they exchange no rows (bench_worker_step.c) */
     int slots, seq, images; /* images 0: the LLM alone */
     int layers, vocab;      /* of the LLM, 0: as many as it has */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,

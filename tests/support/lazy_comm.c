@@ -21,6 +21,7 @@ struct meeting {
 struct member {
     struct meeting *meeting;
     int rank;
+    bool is_late; /* what comes is there when it is waited for */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,12 +48,12 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
 {
     uint32_t number;
     struct member *m = calloc(1, sizeof *m);
-    (void)kind;
     (void)err;
     memcpy(&number, id, sizeof number);
     CS_ASSERT(m != NULL && rank < n && n <= MAX_RANKS);
     pthread_mutex_lock(&lock);
-    *m = (struct member){meetings[number], rank};
+    *m = (struct member){meetings[number], rank,
+                         kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_ROWS};
     m->meeting->n = n;
     m->meeting->n_open++;
     pthread_cond_broadcast(&changed);
@@ -94,18 +95,62 @@ static void pull(const struct member *m, int from, void *data, size_t bytes)
     free(message);
 }
 
+/* Sums, and rows that have come, that nobody has waited for yet. */
+static _Thread_local struct arrival {
+    struct arrival *next;
+    const void *stream, *event; /* the first event that was recorded behind it, NULL: none yet */
+    void *to;
+    size_t bytes;
+    float value[];
+} * arrivals;
+
+void cs_lazy_comm_record(const void *event, const void *stream)
+{
+    for (struct arrival *s = arrivals; s != NULL; s = s->next)
+        if (s->stream == stream && s->event == NULL)
+            s->event = event;
+}
+
+void cs_lazy_comm_wait(const void *event)
+{
+    struct arrival **link = &arrivals;
+    while (*link != NULL) {
+        struct arrival *s = *link;
+        if (event != NULL && s->event != event) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        memcpy(s->to, s->value, s->bytes);
+        free(s);
+    }
+}
+
+/* until then nobody reads what lies there */
+static struct arrival *arrives_late(void *to, size_t bytes, const void *stream)
+{
+    struct arrival *a = calloc(1, sizeof *a + bytes);
+    CS_ASSERT(a != NULL);
+    memset(to, 0xff, bytes);
+    *a = (struct arrival){.next = arrivals, .stream = stream, .to = to, .bytes = bytes};
+    arrivals = a;
+    return a;
+}
+
 static enum cs_status move(void *comm, const struct cs_device_move *moves, int n, void *stream,
                            struct cs_err *err)
 {
     const struct member *m = comm;
-    (void)stream;
     (void)err;
     for (int i = 0; i < n; i++)
         if (moves[i].is_send)
             push(m, moves[i].peer, moves[i].data, moves[i].bytes);
-    for (int i = 0; i < n; i++)
-        if (!moves[i].is_send)
-            pull(m, moves[i].peer, moves[i].data, moves[i].bytes);
+    for (int i = 0; i < n; i++) {
+        const struct cs_device_move *r = &moves[i];
+        if (!r->is_send)
+            pull(m, r->peer, m->is_late ? arrives_late(r->data, r->bytes, stream)->value : r->data,
+                 r->bytes);
+    }
     return CS_OK;
 }
 
@@ -153,46 +198,14 @@ static enum cs_status reduce_scatter(void *comm, const void *from, void *to, siz
     return CS_OK;
 }
 
-/* Sums that nobody has waited for yet. */
-static _Thread_local struct sum {
-    struct sum *next;
-    const void *stream, *event; /* the first event that was recorded behind it, NULL: none yet */
-    void *to;
-    size_t bytes;
-    float value[];
-} * sums;
-
-void cs_lazy_comm_record(const void *event, const void *stream)
-{
-    for (struct sum *s = sums; s != NULL; s = s->next)
-        if (s->stream == stream && s->event == NULL)
-            s->event = event;
-}
-
-void cs_lazy_comm_wait(const void *event)
-{
-    struct sum **link = &sums;
-    while (*link != NULL) {
-        struct sum *s = *link;
-        if (event != NULL && s->event != event) {
-            link = &s->next;
-            continue;
-        }
-        *link = s->next;
-        memcpy(s->to, s->value, s->bytes);
-        free(s);
-    }
-}
-
 static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_type type,
                                  void *stream, struct cs_err *err)
 {
     const struct member *m = comm;
     const size_t bytes = n * sizeof(float);
-    struct sum *s = calloc(1, sizeof *s + bytes);
-    float *theirs = malloc(bytes + 1);
+    float *sum = calloc(1, bytes + 1), *theirs = malloc(bytes + 1);
     (void)err;
-    CS_ASSERT(type == CS_GRAD_F32 && s != NULL && theirs != NULL);
+    CS_ASSERT(type == CS_GRAD_F32 && sum != NULL && theirs != NULL);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
             push(m, r, data, bytes);
@@ -202,15 +215,11 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
         else
             pull(m, r, theirs, bytes);
         for (size_t i = 0; i < n; i++)
-            s->value[i] += theirs[i];
+            sum[i] += theirs[i];
     }
+    memcpy(arrives_late(data, bytes, stream)->value, sum, bytes);
+    free(sum);
     free(theirs);
-    memset(data, 0xff, bytes);
-    s->stream = stream;
-    s->to = data;
-    s->bytes = bytes;
-    s->next = sums;
-    sums = s;
     return CS_OK;
 }
 

@@ -250,7 +250,7 @@ static void split_rows_keep_less(void **state)
     }
 }
 
-/* The same where sums are of all rows, and rows are put together between pieces of graphs. */
+/* The same where rows come and go between pieces of graphs, beside products of others. */
 static void rows_split_on_devices_agree_with_the_host(void **state)
 {
     static const struct {
@@ -263,6 +263,10 @@ static void rows_split_on_devices_agree_with_the_host(void **state)
         {{.llm_tp = 2, .llm_sp = true, .llm_pp = 2, .recompute = "full", .vision_tp = 2, .vision_sp = true}, 6},
         {{.llm_tp = 2, .llm_sp = true, .llm_cp = 2, .n_encoders = -1, .recompute = "selective"}, 4},
         {{.llm_tp = 4, .llm_sp = true, .has_experts = true, .n_encoders = -1}, 4},
+        {{.llm_tp = 4, .llm_sp = true, .is_recurrent = true, .n_encoders = -1, .llm_keys = "{\"linear_num_key_heads\": 4, \"linear_num_value_heads\": 4}"}, 4},
+        {{.llm_tp = 2, .llm_sp = true, .llm_keys = CS_TEST_GEMMA4, .n_encoders = -1, .schedule = "zb-h1", .recompute = "full"}, 2},
+        {{.llm_tp = 3, .llm_sp = true, .dp = 2, .n_encoders = -1, .llm_keys = "{\"num_attention_heads\": 6, \"num_key_value_heads\": 3, \"head_dim\": 8}"}, 6},
+        {{.vision_tp = 4, .vision_sp = true, .llm_tp = 2, .rules = "train:vision.encoder*", .recompute = "selective"}, 6},
   /* clang-format on */
     };
 

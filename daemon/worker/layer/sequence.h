@@ -1,9 +1,9 @@
 /* Sequence parallelism in a layer (Korthikanti et al. 2022): between the products of a block each of the
  * ranks that share its matrices has a part of the rows, which norms and sums look at one by one. In front
  * of a first product all rows are put together (all-gather); what a second one makes in parts is summed
- * where its rows belong (reduce-scatter), in the order of the ranks. Parts differ by a row at most and may
- * be empty. Ranks and how they meet: worker/layer/tensors.h. Where rows are not split, the own ones are
- * all. On a device the sum is one of all rows, of which each rank takes its own.
+ * where its rows belong (reduce-scatter). Parts differ by a row at most and may be empty. Ranks and how
+ * they meet: worker/layer/tensors.h, which also has the products; how rows move beside them:
+ * worker/layer/sequence_moves.h. Where rows are not split, the own ones are all.
  *
  * rows: all of the layer; width: elements of a row, acts. */
 #ifndef CS_WORKER_LAYER_SEQUENCE_H

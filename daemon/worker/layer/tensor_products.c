@@ -1,5 +1,6 @@
 /* Products whose results are sums over the ranks that share a stage. */
 #include "worker/layer/sequence.h"
+#include "worker/layer/sequence_products.h"
 #include "worker/layer/tensors.h"
 
 enum { MOST_GROUPS = 16, GROUP_ROWS = 128 }; /* rows of a tile of products */
@@ -27,18 +28,6 @@ static const void *at_row(const struct cs_run *run, const void *rows, int64_t ro
     return rows != NULL ? (const char *)rows + (size_t)(row * columns) * run->ops->act_bytes : NULL;
 }
 
-/* The sum where each rank wants its own rows of it. */
-static void linear_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                            const void *x, const struct cs_shard *w, const struct cs_shard *b,
-                            const void *residual, void *y)
-{
-    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    void *part = cs_sequence_part(run, rows, out, y);
-    cs_run_linear(run, rows, in, out, x, w, b, part);
-    cs_sequence_sum(run, rows, out, part, residual, y);
-    cs_scratch_rewind(run->scratch, mark);
-}
-
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        void *y)
@@ -46,7 +35,7 @@ void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out
     const bool is_first = cs_tensors_is_first(run);
     const int64_t n = groups_of(run, rows, out);
     if (cs_sequence_is_split(run)) {
-        linear_of_parts(run, rows, in, out, x, w, is_first ? b : NULL, residual, y);
+        cs_sequence_linear_sum(run, rows, in, out, x, w, b, residual, y);
         return;
     }
     struct cs_exchange sum[MOST_GROUPS];
@@ -78,23 +67,13 @@ static void dgrad_in_groups(struct cs_run *run, int64_t rows, int64_t in, int64_
         cs_tensors_finish(&sum[i]);
 }
 
-static void dgrad_of_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
-                           const void *dy, const struct cs_shard *w, void *dx)
-{
-    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    void *part = cs_sequence_part(run, rows, in, dx);
-    cs_run_linear_dgrad(run, rows, in, out, dy, w, part);
-    cs_sequence_sum(run, rows, in, part, NULL, dx);
-    cs_scratch_rewind(run->scratch, mark);
-}
-
 void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
                             const void *dy, const void *x, const struct cs_shard *w,
                             const struct cs_shard *b, void *dx)
 {
-    if (dx != NULL && cs_sequence_is_split(run)) {
-        dgrad_of_parts(run, rows, in, out, dy, w, dx);
-        dx = NULL;
+    if (cs_sequence_is_split(run)) {
+        cs_sequence_linear_grad_sum(run, rows, in, out, dy, x, w, b, dx);
+        return;
     }
     if (dx != NULL && (run->later != NULL || w->grad == NULL)) {
         dgrad_in_groups(run, rows, in, out, dy, w, dx);
@@ -107,4 +86,26 @@ void cs_run_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, int64_
     }
     cs_run_linear_wgrad(run, rows, in, out, dy, x, w, b);
     cs_tensors_finish(&sum);
+}
+
+void cs_run_linear_all(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
+                       const struct cs_shard *w, const struct cs_shard *b, enum cs_act act,
+                       void *pre, void *y)
+{
+    if (cs_sequence_is_split(run))
+        cs_sequence_linear_all(run, rows, in, out, x, w, b, act, pre, y);
+    else
+        cs_run_linear_act(run, rows, in, out, x, w, b, NULL, act, pre, y);
+}
+
+void cs_run_linear_grad_all(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
+                            const void *dy, const void *x, const struct cs_shard *w,
+                            const struct cs_shard *b, enum cs_act act, const void *pre, void *dx)
+{
+    if (cs_sequence_is_split(run)) {
+        cs_sequence_linear_grad_all(run, rows, in, out, dy, x, w, b, act, pre, dx);
+        return;
+    }
+    cs_run_linear_wgrad(run, rows, in, out, dy, x, w, b);
+    cs_run_linear_dgrad_act(run, rows, in, out, dy, w, act, pre, dx);
 }

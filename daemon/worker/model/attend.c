@@ -82,8 +82,8 @@ static void project(struct cs_run *run, const struct cs_layer_model *l, int64_t 
     const int64_t width = product_width(l);
     const bool is_gated = l->arch->has_output_gate;
     void *product = is_gated ? cs_run_take(run, rows * width) : kept->qkv;
-    cs_run_linear(run, rows, l->arch->width, width, h, cs_weight(l, CS_PARAM_Q_W), bias_of_all(l),
-                  product);
+    cs_run_linear_all(run, rows, l->arch->width, width, h, cs_weight(l, CS_PARAM_Q_W),
+                      bias_of_all(l), CS_ACT_NONE, NULL, product);
     add_two_biases(run, l, rows, product);
     if (!is_gated)
         return;
@@ -164,9 +164,8 @@ static void output_bwd(struct cs_run *run, const struct cs_layer_model *l, int64
         mixed = made;
     }
     void *dmixed = is_gated ? cs_run_take(run, rows * q) : d_o;
-    cs_run_linear_wgrad(run, rows, q, width, dy, mixed, cs_weight(l, CS_PARAM_O_W),
-                        cs_weight(l, CS_PARAM_O_B));
-    cs_run_linear_dgrad(run, rows, q, width, dy, cs_weight(l, CS_PARAM_O_W), dmixed);
+    cs_run_linear_grad_all(run, rows, q, width, dy, mixed, cs_weight(l, CS_PARAM_O_W),
+                           cs_weight(l, CS_PARAM_O_B), CS_ACT_NONE, NULL, dmixed);
     if (!is_gated)
         return;
     void *dgate = cs_run_take(run, rows * q);

@@ -58,12 +58,6 @@ static void add_behind(struct cs_run *run, const struct cs_layer_model *l, int64
         run->ops->add(run->ctx, n, x, normed, y);
 }
 
-static const void *whole_input(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                               const void *h)
-{
-    return cs_sequence_whole(run, rows, l->arch->width, h);
-}
-
 static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *x,
                 struct cs_kept *kept)
 {
@@ -78,8 +72,8 @@ static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows
         kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, own);
         kept->stat_m1 = l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M1, own);
     }
-    mixer_of(l)->fwd(run, l, rows, whole_input(run, l, rows, kept->h1), has_post ? NULL : x,
-                     has_post ? kept->m1 : kept->x2, kept);
+    mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : kept->x2,
+                     kept);
     if (has_post)
         add_behind(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, x, kept->x2);
 }
@@ -97,8 +91,8 @@ static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int
         kept->m2 = cs_run_keep(run, l, CS_KEEP_M2, own);
         kept->stat_m2 = l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M2, own);
     }
-    ffn_of(l)->fwd(run, l, rows, whole_input(run, l, rows, kept->h2), has_post ? NULL : kept->x2,
-                   has_post ? kept->m2 : y, kept);
+    ffn_of(l)->fwd(run, l, rows, kept->h2, has_post ? NULL : kept->x2, has_post ? kept->m2 : y,
+                   kept);
     if (has_post)
         add_behind(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, kept->x2, y);
 }
@@ -132,7 +126,8 @@ static bool has_grad(const struct cs_shard *t)
     return t != NULL && t->grad != NULL;
 }
 
-/* Gradients that weights of a half read, which may come later; all rows of them where they are split. */
+/* Gradients that weights of a half read, which may come later; where rows are split these read all of
+ * them, put together. */
 static void *hold(struct cs_run *run, int64_t n)
 {
     return run->splits_rows ? cs_run_take(run, n) : cs_run_hold(run, n);
@@ -158,15 +153,6 @@ static const void *post_bwd(struct cs_run *run, const struct cs_layer_model *l, 
         run->ops->scale_columns_wgrad(&ctx, own, width, made, dy, scale->grad);
     run->ops->scale_columns(run->ctx, own, width, dy, scale->w, 1, NULL, d);
     return d;
-}
-
-/* the same for the half, which reads all rows of it */
-static const void *half_grad(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                             const struct behind *behind, const void *made, const float *stat,
-                             const void *dy)
-{
-    const void *d = post_bwd(run, l, cs_sequence_rows(run, rows), behind, made, stat, dy);
-    return cs_sequence_whole(run, rows, l->arch->width, d);
 }
 
 static const void *scalar_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t own,
@@ -198,12 +184,12 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     void *dx2 = has_behind(l) ? cs_run_take(run, n) : hold(run, n);
     dy = scalar_bwd(run, l, own, dy);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    const void *made = half_grad(run, l, rows, &ffn_behind, kept->m2, kept->stat_m2, dy);
+    const void *made = post_bwd(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, dy);
     ffn_of(l)->bwd(run, l, rows, made, dh, kept);
     cs_scratch_rewind(run->scratch, mark);
     cs_run_norm_grad(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
                      cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
-    made = half_grad(run, l, rows, &mixer_behind, kept->m1, kept->stat_m1, dx2);
+    made = post_bwd(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, dx2);
     mixer_of(l)->bwd(run, l, rows, made, is_needed ? dh : NULL, kept);
     if (!is_needed)
         return;

@@ -138,8 +138,8 @@ static void delta_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->qkv = cs_run_keep(run, l, CS_KEEP_QKV, rows);
     kept->o = cs_run_keep(run, l, CS_KEEP_O, rows);
     kept->mixed = cs_run_keep(run, l, CS_KEEP_MIXED, rows);
-    cs_run_linear(run, rows, d.width, d.product, h, cs_weight(l, CS_PARAM_MIX_QKV_W), NULL,
-                  kept->qkv);
+    cs_run_linear_all(run, rows, d.width, d.product, h, cs_weight(l, CS_PARAM_MIX_QKV_W), NULL,
+                      CS_ACT_NONE, NULL, kept->qkv);
     const struct rows_in in = inputs_of(run, l, rows, kept);
     const struct cs_delta_in operand = operands(run, &d, &in);
     rule(run, &shape, &operand, kept->o);
@@ -168,9 +168,9 @@ static void output_bwd(struct cs_run *run, const struct cs_layer_model *l, int64
         apply_gate(run, l, rows, &g, made);
         mixed = made;
     }
-    cs_run_linear_wgrad(run, rows, d.value, d.width, dy, mixed, out_w, NULL);
     void *dm = cs_run_take(run, rows * d.value), *dn = cs_run_take(run, rows * d.value);
-    cs_run_linear_dgrad(run, rows, d.value, d.width, dy, out_w, dm);
+    cs_run_linear_grad_all(run, rows, d.value, d.width, dy, mixed, out_w, NULL, CS_ACT_NONE, NULL,
+                           dm);
     run->ops->gated_grad(run->ctx, CS_ACT_SILU, rows, d.value, g.z, g.normed, d.value, dm, dz, dn,
                          d.value);
     struct cs_ctx ctx = cs_run_grad_ctx(run, norm_w, NULL);

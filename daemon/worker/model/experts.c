@@ -129,6 +129,7 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
 {
     const struct dims d = dims_of(l, rows);
     struct cs_spread s;
+    h = cs_sequence_whole(run, rows, d.width, h);
     kept->logits = cs_run_keep(run, l, CS_KEEP_LOGITS, rows);
     if (rows > 0)
         cs_run_linear(run, rows, d.width, d.experts, h, cs_weight(l, CS_PARAM_ROUTER_W), NULL,
@@ -271,6 +272,7 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     const struct cs_shard *up_w = cs_weight(l, CS_PARAM_EXPERT_GATE_W),
                           *router_w = cs_weight(l, CS_PARAM_ROUTER_W);
     struct cs_spread s;
+    dy = cs_sequence_whole(run, rows, d.width, dy);
     const struct cs_moe_routes routes =
         route(run, l, rows, kept, run->later != NULL ? run->later->held : run->scratch, &s);
     const struct cs_moe_groups groups = groups_of(&s);
@@ -285,7 +287,7 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     const void *h = NULL;
     if (rows > 0) {
         router_bwd(run, l, rows, &routes, dweight, dlogits, kept);
-        h = cs_half_input(run, l, rows, CS_HALF_FFN, kept);
+        h = cs_sequence_whole(run, rows, d.width, cs_half_input(run, l, rows, CS_HALF_FFN, kept));
         cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
     }
     const bool trains = up_w->grad != NULL;

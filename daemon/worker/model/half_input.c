@@ -22,7 +22,5 @@ const void *cs_half_input(struct cs_run *run, const struct cs_layer_model *l, in
     const void *h = is_ffn ? kept->h2 : kept->h1;
     if (!l->layer->needs_weight_grad)
         return NULL;
-    if (h == NULL)
-        h = made_again(run, l, rows, is_ffn, kept);
-    return cs_sequence_whole(run, rows, l->arch->width, h);
+    return h != NULL ? h : made_again(run, l, rows, is_ffn, kept);
 }

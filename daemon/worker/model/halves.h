@@ -3,7 +3,7 @@
  * those. Each kind of half is a file that defines its row; which one a block has says its layer.
  *
  * h (rows, width) is the normed input. Where ranks split rows between products (worker/layer/sequence.h),
- * h and dy are of all rows, residual, y and dh of the own ones. A half takes the arrays that it keeps for its backward itself
+ * h, residual, y, dy and dh are of the own rows. A half takes the arrays that it keeps for its backward itself
  * (core/model/keeps.h lists them for its kind). Backward: dh (rows, width) is overwritten; NULL: not
  * needed, only gradients of weights are. */
 #ifndef CS_WORKER_MODEL_HALVES_H
@@ -26,8 +26,9 @@ extern const struct cs_half_ops cs_mixer_attention, cs_mixer_delta, cs_ffn_dense
 
 enum cs_half { CS_HALF_MIXER, CS_HALF_FFN };
 
-/* block.c: the half's normed input for gradients of its weights: kept, or made again by the same
- * operators on the same input, hence the same bits, in memory that those gradients may be held in.
+/* half_input.c: the half's normed input (own rows) for gradients of its weights: kept, or made again by the same
+ * operators on the same input, hence the same bits, in memory that those gradients may be held in
+ * (where rows are split: in scratch, for all rows of it are held).
  * NULL: no weight of the block trains. */
 const void *cs_half_input(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           enum cs_half half, const struct cs_kept *kept);

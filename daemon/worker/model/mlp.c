@@ -1,5 +1,6 @@
 /* The MLP as the ffn of a block: down(act(up h)), or down(act(gate h) up h) where it is gated: gate
  * and up are one matrix product over neighbouring weights. */
+#include "worker/layer/sequence.h"
 #include "worker/layer/tensors.h"
 #include "worker/model/halves.h"
 
@@ -31,13 +32,12 @@ static void dense_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     kept->up = cs_run_keep(run, l, CS_KEEP_UP, rows);
     kept->a = cs_run_keep(run, l, CS_KEEP_A, rows);
     if (a->is_gated_mlp) {
-        cs_run_linear(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_GATE_W),
-                      cs_weight(l, CS_PARAM_GATE_B), kept->up);
+        cs_run_linear_all(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_GATE_W),
+                          cs_weight(l, CS_PARAM_GATE_B), CS_ACT_NONE, NULL, kept->up);
         gate(run, l, rows, kept);
     } else {
-        cs_run_linear_act(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_UP_W),
-                          cs_weight(l, CS_PARAM_UP_B), NULL, (enum cs_act)a->act, kept->up,
-                          kept->a);
+        cs_run_linear_all(run, rows, d.width, d.up, h, cs_weight(l, CS_PARAM_UP_W),
+                          cs_weight(l, CS_PARAM_UP_B), (enum cs_act)a->act, kept->up, kept->a);
     }
     if (y != NULL)
         cs_run_linear_sum(run, rows, d.ffn, d.width, kept->a, cs_weight(l, CS_PARAM_DOWN_W),
@@ -68,17 +68,17 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t
 {
     const struct cs_arch *a = l->arch;
     const struct dims d = dims_of(l);
+    const struct cs_shard *w = cs_weight(l, CS_PARAM_DOWN_W), *b = cs_weight(l, CS_PARAM_DOWN_B);
     void *made = kept->a == NULL ? activated_again(run, l, rows, kept) : NULL;
     const void *act = kept->a != NULL ? kept->a : made;
-    cs_run_linear_wgrad(run, rows, d.ffn, d.width, dy, act, cs_weight(l, CS_PARAM_DOWN_W),
-                        cs_weight(l, CS_PARAM_DOWN_B));
     if (!a->is_gated_mlp) {
-        cs_run_linear_dgrad_act(run, rows, d.ffn, d.width, dy, cs_weight(l, CS_PARAM_DOWN_W),
-                                (enum cs_act)a->act, kept->up, dup);
+        cs_run_linear_grad_all(run, rows, d.ffn, d.width, dy, act, w, b, (enum cs_act)a->act,
+                               kept->up, dup);
         return;
     }
-    void *da = made != NULL && run->later == NULL ? made : cs_run_take(run, rows * d.ffn);
-    cs_run_linear_dgrad(run, rows, d.ffn, d.width, dy, cs_weight(l, CS_PARAM_DOWN_W), da);
+    const bool is_free = made != NULL && run->later == NULL && !cs_sequence_is_split(run);
+    void *da = is_free ? made : cs_run_take(run, rows * d.ffn);
+    cs_run_linear_grad_all(run, rows, d.ffn, d.width, dy, act, w, b, CS_ACT_NONE, NULL, da);
     run->ops->gated_grad(run->ctx, (enum cs_act)a->act, rows, d.ffn, kept->up,
                          cs_run_at(run, kept->up, d.ffn), d.up, da, dup, cs_run_at(run, dup, d.ffn),
                          d.up);

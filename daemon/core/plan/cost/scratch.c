@@ -62,6 +62,17 @@ static struct half dense_scratch(const struct cs_arch *a, const struct cs_layer 
                                 (makes_act ? cs_keep_columns(a, layer, CS_COLUMNS_FFN) : 0)};
 }
 
+/* Where rows are split, gradients of activations are made while rows come that the gradients of weights
+ * wait for: activations that were made again for these lie beside. */
+static int64_t act_beside(const struct cs_arch *a, const struct cs_layer *layer,
+                          enum cs_recompute recompute)
+{
+    const bool makes_again = recompute == CS_RECOMPUTE_SELECTIVE && layer->needs_weight_grad;
+    return makes_again && a->is_gated_mlp && layer->ffn == CS_FFN_DENSE
+               ? cs_keep_columns(a, layer, CS_COLUMNS_FFN)
+               : 0;
+}
+
 /* What the convolution gives, gates, the norm's input and output, and in the rule a state a chunk and
  * six arrays of its keys and values in fp32. */
 static struct half delta_scratch(const struct cs_arch *a, const struct cs_layer *layer,
@@ -106,9 +117,11 @@ static int64_t block_bytes(const struct cs_graph *graph, const struct cs_layer *
                            enum cs_recompute recompute, int element)
 {
     const struct cs_arch *a = cs_layer_arch(graph, layer);
-    const struct half mixer = mixers[layer->mixer](a, layer, recompute, element),
-                      ffn = ffns[layer->ffn](a, layer, recompute, element);
+    const struct half mixer = mixers[layer->mixer](a, layer, recompute, element);
+    struct half ffn = ffns[layer->ffn](a, layer, recompute, element);
     const int64_t own = cs_keep_row_share(graph, layer, rows);
+    if (own < rows)
+        ffn.bwd += act_beside(a, layer, recompute);
     const int64_t whole = own < rows ? 3 * rows * a->width : 0;
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
         return element * (whole + rows * (2 * a->width + mixer.fwd + ffn.fwd +
