@@ -342,14 +342,18 @@ struct cs_ops {
      * experts) act. The softmax is taken over all experts in fp32. */
     void (*moe_route)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                       const void *logits, const struct cs_moe_routes *routes);
+    /* load (CS_MOE_LOADS, experts) += pairs and probabilities of the counted rows */
+    void (*moe_load)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                     const void *logits, const struct cs_moe_routes *routes, int64_t *load);
     /* dlogits (rows, experts) act from dweight (rows * top_k) fp32, by place as routes->weight is,
-     * and from balance times the balancing loss: experts * sum over e of (load_e / counted) *
-     * (mean of the probability of e over the counted rows), where load is a constant */
+     * and from balance times the sum over experts e and the counted rows of pairs_e times the
+     * probability of e, where pairs (experts), the first part of loads, is a constant; NULL: 0 */
     void (*moe_route_grad)(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
-                           const float *dweight, float balance, void *dlogits);
+                           const float *dweight, float balance, const int64_t *pairs,
+                           void *dlogits);
     /* y (n) += x: loads of rows that are elsewhere */
-    void (*add_counts)(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
+    void (*add_counts)(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y);
     /* Products with a matrix for each expert, w (experts, out, in); x (places, in), dy and y
      * (places, out): rows first[e] to first[e + 1] - 1 are those of expert e. Else as linear,
      * linear_dgrad and linear_wgrad; dw (experts, out, in) grad */

@@ -206,10 +206,13 @@ void cs_cpu_sum_rows(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n,
                      const int32_t *index, const void *x, const void *residual, void *y);
 void cs_cpu_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                       const void *logits, const struct cs_moe_routes *routes);
+void cs_cpu_moe_load(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                     const void *logits, const struct cs_moe_routes *routes, int64_t *load);
 void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
-                           const float *dweight, float balance, void *dlogits);
-void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
+                           const float *dweight, float balance, const int64_t *pairs,
+                           void *dlogits);
+void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y);
 void cs_cpu_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
                        int64_t out, const void *x, const void *w, void *y);
 void cs_cpu_moe_linear_dgrad(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,

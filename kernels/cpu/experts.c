@@ -50,11 +50,8 @@ static float sum_of(const struct cs_moe_shape *s, const int32_t *chosen, const f
 static void count(const struct cs_moe_shape *s, int64_t rows, const struct cs_moe_routes *r)
 {
     memset(r->first, 0, ((size_t)s->experts + 1) * sizeof *r->first);
-    memset(r->load, 0, (size_t)s->experts * sizeof *r->load);
-    for (int64_t i = 0; i < rows * s->top_k; i++) {
+    for (int64_t i = 0; i < rows * s->top_k; i++)
         r->first[r->expert[i] + 1]++;
-        r->load[r->expert[i]] += i < s->counted * s->top_k;
-    }
     for (int32_t e = 0; e < s->experts; e++)
         r->first[e + 1] += r->first[e];
 }
@@ -86,29 +83,48 @@ void cs_cpu_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int6
     }
 }
 
+/* a row of NaN has none */
+static int64_t units_of(float p)
+{
+    return p >= 0.0f ? (int64_t)((double)p * CS_MOE_UNIT + 0.5) : 0;
+}
+
+void cs_cpu_moe_load(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                     const void *logits, const struct cs_moe_routes *routes, int64_t *load)
+{
+    float p[CS_MOE_MAX_EXPERTS];
+    const int32_t n = shape->experts;
+    (void)ctx;
+    CS_ASSERT(n <= CS_MOE_MAX_EXPERTS);
+    for (int64_t i = 0; i < rows && i < shape->counted; i++) {
+        softmax(n, (const float *)logits + i * n, p);
+        for (int32_t k = 0; k < shape->top_k; k++)
+            load[routes->expert[i * shape->top_k + k]]++;
+        for (int32_t e = 0; e < n; e++)
+            load[n + e] += units_of(p[e]);
+    }
+}
+
 /* dp (experts) of a row: what its weights and the balancing loss ask of its probabilities */
 static void probabilities_grad(const struct cs_moe_shape *s, const struct cs_moe_routes *r,
                                int64_t row, const float *p, const float *dweight, float balance,
-                               float *dp)
+                               const int64_t *pairs, float *dp)
 {
     const int32_t *chosen = r->expert + row * s->top_k, *place = r->place + row * s->top_k;
     const float sum = sum_of(s, chosen, p);
     float shared = 0.0f;
     for (int32_t k = 0; s->is_normed && k < s->top_k; k++)
         shared += dweight[place[k]] * p[chosen[k]] / sum;
-    const double counted = (double)s->counted;
+    const bool is_counted = row < s->counted && pairs != NULL;
     for (int32_t e = 0; e < s->experts; e++)
-        dp[e] =
-            row < s->counted
-                ? (float)((double)balance * s->experts * (double)r->load[e] / (counted * counted))
-                : 0.0f;
+        dp[e] = is_counted ? (float)((double)balance * (double)pairs[e]) : 0.0f;
     for (int32_t k = 0; k < s->top_k; k++)
         dp[chosen[k]] += (dweight[place[k]] - shared) / sum;
 }
 
 void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
-                           const float *dweight, float balance, void *dlogits)
+                           const float *dweight, float balance, const int64_t *pairs, void *dlogits)
 {
     float p[CS_MOE_MAX_EXPERTS], dp[CS_MOE_MAX_EXPERTS];
     const int32_t n = shape->experts;
@@ -117,7 +133,7 @@ void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape,
     for (int64_t i = 0; i < rows; i++) {
         float *out = (float *)dlogits + i * n, along = 0.0f;
         softmax(n, (const float *)logits + i * n, p);
-        probabilities_grad(shape, routes, i, p, dweight, balance, dp);
+        probabilities_grad(shape, routes, i, p, dweight, balance, pairs, dp);
         for (int32_t e = 0; e < n; e++)
             along += p[e] * dp[e];
         for (int32_t e = 0; e < n; e++)
@@ -125,7 +141,7 @@ void cs_cpu_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape,
     }
 }
 
-void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y)
+void cs_cpu_add_counts(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y)
 {
     (void)ctx;
     for (int64_t i = 0; i < n; i++)

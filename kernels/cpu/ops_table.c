@@ -54,6 +54,7 @@ static const struct cs_ops ops_cpu = {
     .short_conv = cs_cpu_short_conv,
     .short_conv_grad = cs_cpu_short_conv_grad,
     .moe_route = cs_cpu_moe_route,
+    .moe_load = cs_cpu_moe_load,
     .moe_route_grad = cs_cpu_moe_route_grad,
     .add_counts = cs_cpu_add_counts,
     .moe_linear = cs_cpu_moe_linear,

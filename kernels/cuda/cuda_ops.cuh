@@ -184,10 +184,14 @@ template <typename T>
 void cs_cuda_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                        const void *logits, const struct cs_moe_routes *routes);
 template <typename T>
+void cs_cuda_moe_load(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                      const void *logits, const struct cs_moe_routes *routes, int64_t *load);
+template <typename T>
 void cs_cuda_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                             const void *logits, const struct cs_moe_routes *routes,
-                            const float *dweight, float balance, void *dlogits);
-void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y);
+                            const float *dweight, float balance, const int64_t *pairs,
+                            void *dlogits);
+void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y);
 template <typename T>
 void cs_cuda_moe_linear(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t in,
                         int64_t out, const void *x, const void *w, void *y);

@@ -7,6 +7,7 @@
 #define WARPS     (THREADS / 32)
 #define LANE_MAX  (CS_MOE_MAX_EXPERTS / 32) /* experts of a lane: lane, lane + 32 ... */
 #define ALL_LANES 0xffffffffu
+#define BLOCKS    132 /* of sums over rows */
 
 struct route_args {
     int64_t rows, counted;
@@ -102,25 +103,19 @@ __global__ void __launch_bounds__(THREADS) choose_kernel(route_args g, const T *
     }
 }
 
-/* Block e finds the first place of expert e, gives its pairs their places, and counts them. Block
- * `experts` has no pairs and writes the end. */
+/* Block e finds the first place of expert e and gives its pairs their places. Block `experts` has no
+ * pairs and writes the end. */
 __global__ static void __launch_bounds__(THREADS) place_kernel(route_args g)
 {
     __shared__ int in_warp[WARPS];
     const int e = (int)blockIdx.x, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int64_t pairs = g.rows * g.top_k, counted = g.counted * g.top_k;
-    int before = 0, load = 0;
-    for (int64_t i = threadIdx.x; i < pairs; i += THREADS) {
+    const int64_t pairs = g.rows * g.top_k;
+    int before = 0;
+    for (int64_t i = threadIdx.x; i < pairs; i += THREADS)
         before += g.to.expert[i] < e;
-        load += g.to.expert[i] == e && i < counted;
-    }
     int at = cs_block_sum(before);
-    load = cs_block_sum(load);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         g.to.first[e] = at;
-        if (e < g.experts)
-            g.to.load[e] = load;
-    }
     for (int64_t from = 0; e < g.experts && from < pairs; from += THREADS) {
         const int64_t i = from + threadIdx.x;
         const bool is_mine = i < pairs && g.to.expert[i] == e;
@@ -168,24 +163,53 @@ __global__ void __launch_bounds__(THREADS) weigh_kernel(route_args g, const T *l
     }
 }
 
+/* A warp adds up its rows, a block its warps, then all blocks add: whole numbers, in any order. A row of
+ * NaN has no probability. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS) load_kernel(route_args g, const T *logits, int64_t *load)
+{
+    __shared__ unsigned long long sum[CS_MOE_LOADS * CS_MOE_MAX_EXPERTS];
+    const int lane = (int)threadIdx.x % 32, n = CS_MOE_LOADS * g.experts;
+    int64_t units[LANE_MAX] = {0};
+    float p[LANE_MAX];
+    for (int i = (int)threadIdx.x; i < n; i += THREADS)
+        sum[i] = 0;
+    __syncthreads();
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < g.counted;
+         row += (int64_t)gridDim.x * WARPS) {
+        load_logits(g, logits, row, lane, p);
+        softmax(p);
+#pragma unroll
+        for (int i = 0; i < LANE_MAX; i++)
+            units[i] += p[i] >= 0.0f ? (int64_t)((double)p[i] * CS_MOE_UNIT + 0.5) : 0;
+        for (int k = lane; k < g.top_k; k += 32)
+            atomicAdd(&sum[g.to.expert[row * g.top_k + k]], 1ull);
+    }
+#pragma unroll
+    for (int i = 0; i < LANE_MAX; i++)
+        if (lane + 32 * i < g.experts)
+            atomicAdd(&sum[g.experts + lane + 32 * i], (unsigned long long)units[i]);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < n; i += THREADS)
+        if (sum[i] != 0)
+            atomicAdd((unsigned long long *)&load[i], sum[i]);
+}
+
 /* dp: what the row's weights and the balancing loss ask of the lane's probabilities */
 __device__ static void probabilities_grad(const route_args &g, int64_t row, int lane,
                                           const float p[LANE_MAX], const float *dweight,
-                                          float balance, float dp[LANE_MAX])
+                                          float balance, const int64_t *pairs, float dp[LANE_MAX])
 {
     const int32_t *chosen = g.to.expert + row * g.top_k, *place = g.to.place + row * g.top_k;
     const float sum = sum_of(g, row, p);
     float shared = 0.0f;
     for (int k = 0; g.is_normed && k < g.top_k; k++)
         shared += dweight[place[k]] * value_of(p, chosen[k]) / sum;
-    const double counted = (double)g.counted;
+    const bool is_counted = row < g.counted && pairs != NULL;
 #pragma unroll
     for (int i = 0; i < LANE_MAX; i++) {
         const int e = lane + 32 * i;
-        dp[i] =
-            e < g.experts && row < g.counted
-                ? (float)((double)balance * g.experts * (double)g.to.load[e] / (counted * counted))
-                : 0.0f;
+        dp[i] = is_counted && e < g.experts ? (float)((double)balance * (double)pairs[e]) : 0.0f;
         for (int k = 0; k < g.top_k; k++)
             dp[i] += chosen[k] == e ? (dweight[place[k]] - shared) / sum : 0.0f;
     }
@@ -194,7 +218,7 @@ __device__ static void probabilities_grad(const route_args &g, int64_t row, int 
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     route_grad_kernel(route_args g, const T *logits, const float *dweight, float balance,
-                      T *dlogits)
+                      const int64_t *pairs, T *dlogits)
 {
     const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
@@ -203,7 +227,7 @@ __global__ void __launch_bounds__(THREADS)
     float p[LANE_MAX], dp[LANE_MAX], along = 0.0f;
     load_logits(g, logits, row, lane, p);
     softmax(p);
-    probabilities_grad(g, row, lane, p, dweight, balance, dp);
+    probabilities_grad(g, row, lane, p, dweight, balance, pairs, dp);
 #pragma unroll
     for (int i = 0; i < LANE_MAX; i++)
         along += p[i] * dp[i];
@@ -246,27 +270,42 @@ void cs_cuda_moe_route(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int
 }
 
 template <typename T>
+void cs_cuda_moe_load(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                      const void *logits, const struct cs_moe_routes *routes, int64_t *load)
+{
+    route_args g;
+    if (!begin(ctx, shape, rows, routes, &g))
+        return;
+    g.counted = g.counted < rows ? g.counted : rows;
+    const unsigned blocks = warps_of(g.counted) < BLOCKS ? warps_of(g.counted) : BLOCKS;
+    if (blocks > 0)
+        load_kernel<T><<<blocks, THREADS, 0, cs_cuda_stream_of(ctx)>>>(g, (const T *)logits, load);
+    CS_CUDA_LAUNCHED(ctx, "moe_load");
+}
+
+template <typename T>
 void cs_cuda_moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                             const void *logits, const struct cs_moe_routes *routes,
-                            const float *dweight, float balance, void *dlogits)
+                            const float *dweight, float balance, const int64_t *pairs,
+                            void *dlogits)
 {
     route_args g;
     if (!begin(ctx, shape, rows, routes, &g))
         return;
     route_grad_kernel<T><<<warps_of(rows), THREADS, 0, cs_cuda_stream_of(ctx)>>>(
-        g, (const T *)logits, dweight, balance, (T *)dlogits);
+        g, (const T *)logits, dweight, balance, pairs, (T *)dlogits);
     CS_CUDA_LAUNCHED(ctx, "moe_route_grad");
 }
 
 __global__ static void __launch_bounds__(THREADS)
-    add_counts_kernel(int64_t n, const int32_t *x, int32_t *y)
+    add_counts_kernel(int64_t n, const int64_t *x, int64_t *y)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i < n)
         y[i] += x[i];
 }
 
-void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y)
+void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y)
 {
     if (n <= 0)
         return;
@@ -278,8 +317,10 @@ void cs_cuda_add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_moe_route<T>(struct cs_ctx *, const struct cs_moe_shape *, int64_t,      \
                                        const void *, const struct cs_moe_routes *);                \
+    template void cs_cuda_moe_load<T>(struct cs_ctx *, const struct cs_moe_shape *, int64_t,       \
+                                      const void *, const struct cs_moe_routes *, int64_t *);      \
     template void cs_cuda_moe_route_grad<T>(struct cs_ctx *, const struct cs_moe_shape *, int64_t, \
                                             const void *, const struct cs_moe_routes *,            \
-                                            const float *, float, void *);
+                                            const float *, float, const int64_t *, void *);
 INSTANTIATE(float)
 INSTANTIATE(__nv_bfloat16)

@@ -58,6 +58,7 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .short_conv = cs_cuda_short_conv<T>,
         .short_conv_grad = cs_cuda_short_conv_grad<T>,
         .moe_route = cs_cuda_moe_route<T>,
+        .moe_load = cs_cuda_moe_load<T>,
         .moe_route_grad = cs_cuda_moe_route_grad<T>,
         .add_counts = cs_cuda_add_counts,
         .moe_linear = cs_cuda_moe_linear<T>,

@@ -14,6 +14,7 @@ VOCAB = 67
 small = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.2, rms_norm_eps=1e-6,
              bos_token_id=1, eos_token_id=2, pad_token_id=0)
+tiny = dict(small, hidden_size=16, intermediate_size=24, num_attention_heads=2, num_key_value_heads=1)
 MODELS = {
     # two kinds of attention in one model: 6 tokens back, everything, 6 tokens back
     "qwen2-window": ("Qwen2Config", dict(
@@ -43,6 +44,14 @@ MODELS = {
     "qwen3-moe": ("Qwen3MoeConfig", dict(
         small, head_dim=8, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=20, norm_topk_prob=True,
         decoder_sparse_step=1, mlp_only_layers=[0, 2], output_router_logits=True, router_aux_loss_coef=0.5)),
+    # the balancing loss of several blocks with experts, behind one without and alone
+    "qwen3-moe-balance": ("Qwen3MoeConfig", dict(
+        tiny, num_hidden_layers=4, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=12,
+        norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[0], output_router_logits=True,
+        router_aux_loss_coef=0.5)),
+    "mixtral-balance": ("MixtralConfig", dict(
+        tiny, num_hidden_layers=3, intermediate_size=12, num_local_experts=5, num_experts_per_tok=2,
+        output_router_logits=True, router_aux_loss_coef=0.3)),
     # the gated delta rule with two heads of values for each of keys, attention with a gate
     "qwen3.5": ("Qwen3_5TextConfig", dict(
         small, head_dim=16, layer_types=["linear_attention", "full_attention", "linear_attention"],
@@ -63,13 +72,14 @@ def batch():
     return ids, labels
 
 
-def cross_entropy(model, out):
-    """What a job reports: the loss without that of balance, which is trained all the same."""
-    balance = getattr(out, "aux_loss", None)
+def reported(name, model, out):
+    """What a job reports: the loss without that of balance, which is trained all the same; here the sum, where
+    a model's name says so."""
+    balance = None if name.endswith("-balance") else getattr(out, "aux_loss", None)
     return out.loss.detach() if balance is None else out.loss.detach() - model.config.router_aux_loss_coef * balance.detach()
 
 
-def five_steps(model, forward):
+def five_steps(name, model, forward):
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([dict(params=decayed, weight_decay=0.1), dict(params=others, weight_decay=0.0)],
@@ -80,7 +90,7 @@ def five_steps(model, forward):
         out = forward()
         out.loss.backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
-        losses.append(float(cross_entropy(model, out)))
+        losses.append(float(reported(name, model, out)))
         optimizer.step()
     return torch.tensor(losses), torch.tensor(norms)
 
@@ -106,10 +116,12 @@ def write(name, directory):
     out = forward()
     out.loss.backward()
     tensors = {"in.ids": ids, "in.labels": labels, "out.tokens": (labels[:, 1:] != -100).sum(),
-               "out.loss": cross_entropy(model, out), "out.logits": out.logits.detach()}
+               "out.loss": reported(name, model, out), "out.logits": out.logits.detach()}
+    if name.endswith("-balance"):
+        tensors["out.balance"] = out.aux_loss.detach()
     tensors |= {f"out.hidden.{i}": h.detach() for i, h in enumerate(out.hidden_states)}
     tensors |= {"grad." + n: p.grad.detach().clone() for n, p in model.named_parameters()}
-    tensors["step.loss"], tensors["step.norm"] = five_steps(model, forward)
+    tensors["step.loss"], tensors["step.norm"] = five_steps(name, model, forward)
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, os.path.join(directory, "golden.safetensors"))
 
 

@@ -9,10 +9,10 @@ struct moe_case {
     float balance;
 };
 
-/* tensors `at` and the five behind it */
+/* tensors `at` and the four behind it */
 static struct cs_moe_routes routes_of(void *const *p, int at)
 {
-    return (struct cs_moe_routes){p[at], p[at + 1], p[at + 2], p[at + 3], p[at + 4], p[at + 5]};
+    return (struct cs_moe_routes){p[at], p[at + 1], p[at + 2], p[at + 3], p[at + 4]};
 }
 
 static void call_route(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
@@ -29,7 +29,8 @@ static void call_route_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *
     const struct moe_case *a = args;
     const struct cs_moe_routes r = routes_of(p, 1);
     ops->moe_route(ctx, &a->s, a->rows, p[0], &r);
-    ops->moe_route_grad(ctx, &a->s, a->rows, p[0], &r, p[7], a->balance, p[8]);
+    ops->moe_load(ctx, &a->s, a->rows, p[0], &r, p[6]);
+    ops->moe_route_grad(ctx, &a->s, a->rows, p[0], &r, p[7], a->balance, p[6], p[8]);
 }
 
 static void one_route(struct lab *lab, struct moe_case a)
@@ -45,9 +46,11 @@ static void one_route(struct lab *lab, struct moe_case a)
         lab_output(lab, &c, LAB_I32, pairs, 0, 0);
         lab_output(lab, &c, LAB_I32, pairs, 0, 0);
         lab_output(lab, &c, LAB_I32, a.s.experts + 1, 0, 0);
-        lab_output(lab, &c, LAB_I32, a.s.experts, 0, 0);
         lab_output(lab, &c, LAB_F32, pairs, 1e-5, 1e-6);
         if (is_grad) {
+            int64_t *load = lab_output(lab, &c, LAB_I64, CS_MOE_LOADS * a.s.experts, 1e-5, 0)->host;
+            for (int32_t e = 0; e < CS_MOE_LOADS * a.s.experts; e++)
+                load[e] = lab_between(lab, 0, 3); /* of other layers */
             lab_real(lab, &c, LAB_F32, pairs, -1, 1);
             lab_output(lab, &c, LAB_ACT, a.rows * a.s.experts, rel, 1e-5);
         }
@@ -65,9 +68,9 @@ static void one_counts(struct lab *lab, int64_t n)
 {
     struct lab_case c = {.what = "add_counts", .call = call_counts, .args = &n};
     for (int k = 0; k < 2; k++) {
-        int32_t *x = lab_raw(lab, &c, LAB_I32, n)->host;
+        int64_t *x = lab_raw(lab, &c, LAB_I64, n)->host;
         for (int64_t i = 0; i < n; i++)
-            x[i] = lab_between(lab, 0, 1 << 20);
+            x[i] = (int64_t)lab_between(lab, 0, 1 << 20) << 20;
     }
     lab_run(lab, &c);
 }
@@ -213,7 +216,7 @@ void group_experts(struct lab *lab)
         one_route(lab, (struct moe_case){
                            .s = {routes[i][1], routes[i][2], i % 2 == 0, routes[i][3]},
                            .rows = routes[i][0],
-                           .balance = i % 2 == 0 ? 100.0f : 0.0f
+                           .balance = i % 2 == 0 ? 0.05f : 0.0f
         });
     lab_group(lab, "moe_route");
     one_counts(lab, 0);

@@ -83,7 +83,7 @@ float lab_round(const struct lab *lab, float x)
 
 static size_t host_size(enum lab_type type)
 {
-    static const size_t size[] = {0, 4, 4, 8, 4, 8, 1, 2};
+    static const size_t size[] = {0, 4, 4, 8, 4, 8, 1, 2, 8};
     return size[type];
 }
 
@@ -200,6 +200,8 @@ static double value_at(const struct lab *lab, enum lab_type type, const void *x,
         return ((const int32_t *)x)[i];
     case LAB_U64:
         return (double)((const uint64_t *)x)[i];
+    case LAB_I64:
+        return (double)((const int64_t *)x)[i];
     case LAB_U8:
         return ((const uint8_t *)x)[i];
     case LAB_NONE:

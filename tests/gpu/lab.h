@@ -11,7 +11,17 @@
 
 #define LAB_TENSORS 14
 
-enum lab_type { LAB_NONE, LAB_ACT, LAB_F32, LAB_F64, LAB_I32, LAB_U64, LAB_U8, LAB_BF16 };
+enum lab_type {
+    LAB_NONE,
+    LAB_ACT,
+    LAB_F32,
+    LAB_F64,
+    LAB_I32,
+    LAB_U64,
+    LAB_U8,
+    LAB_BF16,
+    LAB_I64 /* a sum of rounded numbers, compared as one */
+};
 
 struct lab_tensor {
     enum lab_type type; /* LAB_NONE: a NULL pointer is passed */

@@ -41,14 +41,14 @@ struct routed {
     struct cs_moe_shape shape;
     int64_t rows;
     float logits[MAX_ROWS * MAX_EXPERTS];
-    int32_t expert[MAX_PAIRS], place[MAX_PAIRS], token[MAX_PAIRS], first[MAX_EXPERTS + 1],
-        load[MAX_EXPERTS];
+    int32_t expert[MAX_PAIRS], place[MAX_PAIRS], token[MAX_PAIRS], first[MAX_EXPERTS + 1];
+    int64_t load[CS_MOE_LOADS * MAX_EXPERTS];
     float weight[MAX_PAIRS];
 };
 
 static struct cs_moe_routes routes_of(struct routed *r)
 {
-    return (struct cs_moe_routes){r->expert, r->place, r->token, r->first, r->load, r->weight};
+    return (struct cs_moe_routes){r->expert, r->place, r->token, r->first, r->weight};
 }
 
 static void route(struct routed *r)
@@ -56,8 +56,10 @@ static void route(struct routed *r)
     struct cs_ctx ctx = {.grad = CS_GRAD_F32};
     const struct cs_moe_routes to = routes_of(r);
     memset(r->first, 0x7f, sizeof r->first);
-    memset(r->load, 0x7f, sizeof r->load);
     cs_ops_cpu()->moe_route(&ctx, &r->shape, r->rows, r->logits, &to);
+    for (int32_t i = 0; i < CS_MOE_LOADS * r->shape.experts; i++)
+        r->load[i] = 1000 + i; /* of other layers */
+    cs_ops_cpu()->moe_load(&ctx, &r->shape, r->rows, r->logits, &to, r->load);
 }
 
 static struct routed *new_routed(int64_t rows, int32_t experts, int32_t top_k, bool is_normed,
@@ -105,7 +107,7 @@ static void check_choice(const struct routed *r, int64_t row)
 static void check_places(const struct routed *r)
 {
     const int64_t pairs = r->rows * r->shape.top_k;
-    int32_t load[MAX_EXPERTS] = {0};
+    int64_t load[MAX_EXPERTS] = {0};
     assert_int_equal(r->first[0], 0);
     assert_int_equal(r->first[r->shape.experts], pairs);
     for (int64_t i = 0; i < pairs; i++) {
@@ -119,7 +121,15 @@ static void check_places(const struct routed *r)
                     1e-6, "weight", i);
         load[e] += row < r->shape.counted;
     }
-    assert_memory_equal(load, r->load, (size_t)r->shape.experts * sizeof *load);
+    for (int32_t e = 0; e < r->shape.experts; e++) {
+        const int64_t *units = r->load + r->shape.experts;
+        double sum = 0;
+        for (int64_t row = 0; row < r->rows && row < r->shape.counted; row++)
+            sum += probability(r, row, e);
+        assert_int_equal(r->load[e], 1000 + e + load[e]);
+        assert_near((double)(units[e] - 1000 - r->shape.experts - e) / CS_MOE_UNIT, sum, 1e-6,
+                    "probabilities", e);
+    }
 }
 
 static void rows_go_to_their_strongest_experts(void **state)
@@ -146,8 +156,7 @@ static void rows_go_to_their_strongest_experts(void **state)
         }
 }
 
-/* sum of pull times weight, and the balancing loss as the paper has it (Switch Transformer, 4 to 6,
- * with a count of top_k a row) */
+/* sum of pull times weight, and of pairs (of all layers) times probability of the counted rows */
 static double objective(struct routed *r, const float *pull, double balance)
 {
     double sum = 0, shares = 0;
@@ -155,12 +164,10 @@ static double objective(struct routed *r, const float *pull, double balance)
         sum += (double)pull[r->place[i]] *
                weight_of(r, i / r->shape.top_k, (int32_t)(i % r->shape.top_k));
     for (int32_t e = 0; e < r->shape.experts; e++) {
-        double mean = 0;
         for (int64_t row = 0; row < r->shape.counted; row++)
-            mean += probability(r, row, e) / (double)r->shape.counted;
-        shares += mean * (double)r->load[e] / (double)r->shape.counted;
+            shares += probability(r, row, e) * (double)r->load[e];
     }
-    return sum + balance * r->shape.experts * shares;
+    return sum + balance * shares;
 }
 
 static void gradient_of_logits_is_that_of_weights_and_balance(void **state)
@@ -168,7 +175,7 @@ static void gradient_of_logits_is_that_of_weights_and_balance(void **state)
     enum { ROWS = 9, EXPERTS = 6 };
 
     float pull[MAX_PAIRS], d[ROWS * EXPERTS];
-    const float balance = 2.5f;
+    const float balance = 0.0025f;
     (void)state;
     for (int is_normed = 0; is_normed < 2; is_normed++) {
         struct routed *r = new_routed(ROWS, EXPERTS, 3, is_normed, 5);
@@ -176,7 +183,8 @@ static void gradient_of_logits_is_that_of_weights_and_balance(void **state)
         route(r);
         fill(pull, ROWS * 3, 1.0f);
         const struct cs_moe_routes to = routes_of(r);
-        cs_ops_cpu()->moe_route_grad(&ctx, &r->shape, ROWS, r->logits, &to, pull, balance, d);
+        cs_ops_cpu()->moe_route_grad(&ctx, &r->shape, ROWS, r->logits, &to, pull, balance, r->load,
+                                     d);
         for (int64_t i = 0; i < ROWS * EXPERTS; i++) {
             const float at = r->logits[i], h = 1.0f / 256;
             r->logits[i] = at + h;

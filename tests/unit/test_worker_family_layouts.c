@@ -63,6 +63,21 @@ static const struct cs_selftest_layout expert_layouts[] = {
     {.stages = 1, .encoder_stages = 1, .replicas = 2, .tensors = 2, .experts = 2},
 };
 
+/* with a balancing loss of several blocks */
+static const struct cs_selftest_layout balance_layouts[] = {
+    {.stages = 2, .encoder_stages = 1, .replicas = 1},
+    {.stages = 3, .encoder_stages = 1, .replicas = 1, .schedule = "gpipe", .recompute = "selective"},
+    {.stages = 3, .encoder_stages = 1, .replicas = 1, .schedule = "zb-h1", .recompute = "full"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .schedule = "interleaved"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .zero = 3, .recompute = "full"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .schedule = "zb-h2"},
+    {.stages = 3, .encoder_stages = 1, .replicas = 1, .context = 2, .schedule = "zb-h1", .recompute = "full"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .tensors = 2, .splits_rows = true},
+    {.stages = 2, .encoder_stages = 1, .replicas = 2, .context = 2, .experts = 4, .schedule = "interleaved"},
+    {.stages = 3, .encoder_stages = 1, .replicas = 1, .train = "llm.layers.1"},
+    {.stages = 2, .encoder_stages = 1, .replicas = 1, .train = "llm.layers.2 llm.head"},
+};
+
 /* clang-format on */
 
 /* Where the goldens are: CORNSTARCH_GOLDEN, else beside the project's folder. */
@@ -201,6 +216,22 @@ static void language_models_are_equal_over_ranks(void **state)
     assert_true(n_run >= 12);
 }
 
+/* Every stage counts, the last one knows all, and each gets it back. */
+static void experts_are_balanced_over_all_stages(void **state)
+{
+    static const char *const here[] = {"mixtral-balance", "qwen3-moe-balance"};
+    char path[8192];
+    int n_bad = 0;
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(here); i++) {
+        snprintf(path, sizeof path, "%s/%s", source_path("tests/golden/models"), here[i]);
+        n_bad += run_model(path, balance_layouts, CS_ARRAY_LEN(balance_layouts));
+        n_bad += run_model(path, text_layouts, CS_ARRAY_LEN(text_layouts));
+        n_bad += run_model(path, expert_layouts, CS_ARRAY_LEN(expert_layouts));
+    }
+    assert_int_equal(n_bad, 0);
+}
+
 /* One tensor for every expert, and one for all of them inside of a composite. */
 static void models_with_experts_are_equal_over_ranks(void **state)
 {
@@ -246,6 +277,7 @@ int main(void)
         cmocka_unit_test(rarer_composites_are_equal_over_ranks),
         cmocka_unit_test(language_models_are_equal_over_ranks),
         cmocka_unit_test(models_with_experts_are_equal_over_ranks),
+        cmocka_unit_test(experts_are_balanced_over_all_stages),
         cmocka_unit_test(towers_alone_and_bad_layouts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

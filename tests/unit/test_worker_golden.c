@@ -123,10 +123,13 @@ static void check_five_steps(struct golden_fixture *f)
 {
     float *loss = golden_values(f, "step.loss", NULL), *norm = golden_values(f, "step.norm", NULL);
     const struct golden_limits *bf16 = golden_limits_of(f->made.graph);
+    const double share = cs_st_find(f->golden, "out.balance") != NULL
+                             ? (double)cs_graph_llm(f->made.graph)->arch.experts.balance
+                             : 0.0;
     for (int i = 0; i < 5; i++) {
         struct cs_step_result r;
         golden_run(f, i, &r);
-        const double mean = r.loss_sum / (double)r.trained_tokens;
+        const double text = r.loss_sum / (double)r.trained_tokens, mean = text + share * r.balance;
         if (i == 0) {
             const double want = golden_scalar(f, "out.loss");
             if (!(fabs(mean - want) <= golden_allowed(bf16, 1e-5) * fabs(want)))
@@ -266,6 +269,8 @@ LLM_TESTS(phi3, "phi3")
 LLM_TESTS(ministral3, "ministral3")
 LLM_TESTS(mixtral, "mixtral")
 LLM_TESTS(qwen3_moe, "qwen3-moe")
+LLM_TESTS(qwen3_moe_balance, "qwen3-moe-balance")
+LLM_TESTS(mixtral_balance, "mixtral-balance")
 LLM_TESTS(qwen3_5, "qwen3.5")
 
 /* Gradients of a step of the golden's batch, one behind the other; the caller frees. */
@@ -601,6 +606,10 @@ int main(void)
         cmocka_unit_test(language_models_of_the_shared_goldens_equal),
         cmocka_unit_test(mixtral_hidden_states_and_logits_equal),
         cmocka_unit_test(mixtral_gradients_and_five_steps_equal),
+        cmocka_unit_test(qwen3_moe_balance_hidden_states_and_logits_equal),
+        cmocka_unit_test(qwen3_moe_balance_gradients_and_five_steps_equal),
+        cmocka_unit_test(mixtral_balance_hidden_states_and_logits_equal),
+        cmocka_unit_test(mixtral_balance_gradients_and_five_steps_equal),
         cmocka_unit_test(qwen3_moe_hidden_states_and_logits_equal),
         cmocka_unit_test(qwen3_moe_gradients_and_five_steps_equal),
         cmocka_unit_test(qwen3_5_hidden_states_and_logits_equal),

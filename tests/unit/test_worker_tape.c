@@ -533,7 +533,6 @@ static struct cs_moe_routes routes(struct args *a)
     r.place = ptr(a);
     r.token = ptr(a);
     r.first = ptr(a);
-    r.load = ptr(a);
     r.weight = ptr(a);
     return r;
 }
@@ -546,6 +545,15 @@ static void call_moe_route(struct args *a)
     a->ops->moe_route(&a->ctx, &s, rows, ptr(a), &r);
 }
 
+static void call_moe_load(struct args *a)
+{
+    const struct cs_moe_shape s = moe_shape(a);
+    const struct cs_moe_routes r = routes(a);
+    const int64_t rows = num(a);
+    const void *logits = ptr(a);
+    a->ops->moe_load(&a->ctx, &s, rows, logits, &r, ptr(a));
+}
+
 static void call_moe_route_grad(struct args *a)
 {
     const struct cs_moe_shape s = moe_shape(a);
@@ -553,7 +561,8 @@ static void call_moe_route_grad(struct args *a)
     const int64_t rows = num(a);
     const void *logits = ptr(a), *dweight = ptr(a);
     const float balance = real(a);
-    a->ops->moe_route_grad(&a->ctx, &s, rows, logits, &r, dweight, balance, ptr(a));
+    const int64_t *pairs = ptr(a);
+    a->ops->moe_route_grad(&a->ctx, &s, rows, logits, &r, dweight, balance, pairs, ptr(a));
 }
 
 static struct cs_moe_groups groups(struct args *a)
@@ -662,6 +671,7 @@ static void (*const calls[])(struct args *) = {
     call_short_conv,
     call_short_conv_grad,
     call_moe_route,
+    call_moe_load,
     call_moe_route_grad,
     call_moe_linear,
     call_moe_linear_dgrad,

@@ -16,6 +16,13 @@ struct cs_experts {
     int32_t ranks, at;
 };
 
+/* Numbers of 64 bits that say how busy the experts of a slot are, on its way through the stages: of every
+ * expert two (kernels/experts.h); 0: nothing asks. */
+static inline int32_t cs_experts_loads(const struct cs_experts *e)
+{
+    return e->balance > 0 ? 2 * e->n : 0;
+}
+
 static inline int32_t cs_experts_ranks(const struct cs_experts *e)
 {
     return e->ranks > 1 ? e->ranks : 1;

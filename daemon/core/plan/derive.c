@@ -38,6 +38,11 @@ static int64_t most_rows(const struct cs_graph *graph, const struct cs_item_budg
                : budget->rows;
 }
 
+static int64_t load_bytes(const struct cs_graph *graph)
+{
+    return cs_experts_loads(&cs_graph_llm(graph)->arch.experts) * (int64_t)sizeof(int64_t);
+}
+
 /* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
 static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t from, int32_t to,
                      int32_t layer, int32_t feed)
@@ -59,7 +64,8 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
                          .width = width_of(graph, last, feed),
                          .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
                          .has_grad = last->needs_weight_grad || last->needs_input_grad,
-                         .max_rows = rows};
+                         .max_rows = rows,
+                         .load_bytes = encoder < 0 && feed < 0 ? load_bytes(graph) : 0};
     plan->n_edges++;
 }
 

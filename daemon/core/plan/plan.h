@@ -64,7 +64,15 @@ struct cs_edge {
     /* no part of the encoding: */
     int32_t feed;  /* graph->feeds, -1: the next stage of the branch */
     bool is_inner; /* rows inside an encoder, before any are joined */
+    /* beside the rows of a slot: loads of experts, for the balancing loss (worker/layer/loads.h) */
+    int64_t load_bytes;
 };
+
+/* bytes of a message at most, of a buffer for it */
+static inline int64_t cs_edge_bytes(const struct cs_edge *edge, int64_t element)
+{
+    return edge->max_rows * edge->width * element + edge->load_bytes;
+}
 
 /* A stage that exists once on each of n ranks (colocated encoders): this copy runs slot i where
  * i % n == at. n 0: all slots. */

@@ -3,7 +3,7 @@
 
 /* A field that is added must be written below. */
 _Static_assert(sizeof(struct cs_moe_shape) == 24, "shape of a mixture");
-_Static_assert(sizeof(struct cs_moe_routes) == 48, "routes of a mixture");
+_Static_assert(sizeof(struct cs_moe_routes) == 40, "routes of a mixture");
 _Static_assert(sizeof(struct cs_moe_groups) == 24, "rows by expert");
 
 /* ---- parts of rows ---- */
@@ -55,11 +55,11 @@ PLAY(sum_rows)
 
 /* ---- experts ---- */
 
-enum { MOE = 10 };
+enum { MOE = 9 };
 
 #define MOE_WORDS(s, r)                                                                            \
     I((s)->experts), I((s)->top_k), I((s)->is_normed), I((s)->counted), P((r)->expert),            \
-        P((r)->place), P((r)->token), P((r)->first), P((r)->load), P((r)->weight)
+        P((r)->place), P((r)->token), P((r)->first), P((r)->weight)
 #define GROUP_WORDS(g) P((g)->first), I((g)->experts), I((g)->places)
 
 static struct cs_moe_shape moe_shape_of(words w)
@@ -69,7 +69,7 @@ static struct cs_moe_shape moe_shape_of(words w)
 
 static struct cs_moe_routes routes_of(words w)
 {
-    return (struct cs_moe_routes){w[4].m, w[5].m, w[6].m, w[7].m, w[8].m, w[9].m};
+    return (struct cs_moe_routes){w[4].m, w[5].m, w[6].m, w[7].m, w[8].m};
 }
 
 static struct cs_moe_groups groups_of(words w)
@@ -90,12 +90,25 @@ PLAY(moe_route)
     o->moe_route(c, &shape, w[MOE].i, w[MOE + 1].p, &routes);
 }
 
+static void moe_load(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
+                     const void *logits, const struct cs_moe_routes *routes, int64_t *load)
+{
+    PUT(MOE_LOAD, MOE_WORDS(shape, routes), I(rows), P(logits), P(load));
+}
+
+PLAY(moe_load)
+{
+    const struct cs_moe_shape shape = moe_shape_of(w);
+    const struct cs_moe_routes routes = routes_of(w);
+    o->moe_load(c, &shape, w[MOE].i, w[MOE + 1].p, &routes, w[MOE + 2].m);
+}
+
 static void moe_route_grad(struct cs_ctx *ctx, const struct cs_moe_shape *shape, int64_t rows,
                            const void *logits, const struct cs_moe_routes *routes,
-                           const float *dweight, float balance, void *dlogits)
+                           const float *dweight, float balance, const int64_t *pairs, void *dlogits)
 {
     PUT(MOE_ROUTE_GRAD, MOE_WORDS(shape, routes), I(rows), P(logits), P(dweight), D(balance),
-        P(dlogits));
+        P(pairs), P(dlogits));
 }
 
 PLAY(moe_route_grad)
@@ -103,10 +116,10 @@ PLAY(moe_route_grad)
     const struct cs_moe_shape shape = moe_shape_of(w);
     const struct cs_moe_routes routes = routes_of(w);
     w += MOE;
-    o->moe_route_grad(c, &shape, w[0].i, w[1].p, &routes, w[2].p, FLOAT(w[3]), w[4].m);
+    o->moe_route_grad(c, &shape, w[0].i, w[1].p, &routes, w[2].p, FLOAT(w[3]), w[4].p, w[5].m);
 }
 
-static void add_counts(struct cs_ctx *ctx, int64_t n, const int32_t *x, int32_t *y)
+static void add_counts(struct cs_ctx *ctx, int64_t n, const int64_t *x, int64_t *y)
 {
     PUT(ADD_COUNTS, I(n), P(x), P(y));
 }
@@ -224,6 +237,7 @@ cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS] = {
     [CS_TAPE_SCALE_ROWS_GRAD] = play_scale_rows_grad,
     [CS_TAPE_SUM_ROWS] = play_sum_rows,
     [CS_TAPE_MOE_ROUTE] = play_moe_route,
+    [CS_TAPE_MOE_LOAD] = play_moe_load,
     [CS_TAPE_MOE_ROUTE_GRAD] = play_moe_route_grad,
     [CS_TAPE_ADD_COUNTS] = play_add_counts,
     [CS_TAPE_MOE_LINEAR] = play_moe_linear,
@@ -243,6 +257,7 @@ void cs_tape_parts(struct cs_ops *tape)
     tape->scale_rows_grad = scale_rows_grad;
     tape->sum_rows = sum_rows;
     tape->moe_route = moe_route;
+    tape->moe_load = moe_load;
     tape->moe_route_grad = moe_route_grad;
     tape->add_counts = add_counts;
     tape->moe_linear = moe_linear;

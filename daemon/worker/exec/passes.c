@@ -129,6 +129,8 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
             e.layer.fill[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 0);
         else if (edge->to == a->stage)
             e.x = cs_boundary_at(exec->boundary, i, a->slot, 0);
+        if (edge->to == a->stage && edge->feed < 0)
+            e.layer.loads_from = cs_boundary_loads(exec->boundary, i, a->slot, 0);
         if (edge->from != a->stage)
             continue;
         void *out = cs_boundary_take(exec->boundary, i, a->slot, 0, rows_made(exec, i, a->slot));
@@ -136,6 +138,8 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
             e.layer.tap[edge->feed] = out;
         else
             e.y = out;
+        if (edge->feed < 0)
+            e.layer.loads_to = cs_boundary_loads(exec->boundary, i, a->slot, 0);
     }
     struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
                                  ? cs_exec_take_saved(exec, a->stage, a->slot)
@@ -190,6 +194,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.layer.d_tap[edge->feed] = cs_boundary_at(exec->boundary, i, a->slot, 1);
         else if (edge->from == a->stage)
             e.dy = cs_boundary_at(exec->boundary, i, a->slot, 1);
+        if (edge->from == a->stage && edge->feed < 0)
+            e.layer.loads_from = cs_boundary_loads(exec->boundary, i, a->slot, 1);
         if (edge->to != a->stage)
             continue;
         void *d = cs_boundary_take(exec->boundary, i, a->slot, 1,
@@ -198,6 +204,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.layer.d_fill[edge->feed] = d;
         else
             e.dx = d;
+        if (edge->feed < 0)
+            e.layer.loads_to = cs_boundary_loads(exec->boundary, i, a->slot, 1);
     }
     saved->is_split = is_half;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);

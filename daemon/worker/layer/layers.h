@@ -61,7 +61,8 @@ struct cs_run {
     struct cs_context *experts; /* ranks with the other experts of its layers, NULL: none */
     struct cs_context *all;     /* ranks that run the stage, NULL: no others, or rehearsal */
     bool is_rehearsal;          /* workspaces as large as any smaller slot needs them */
-    bool is_again;              /* a forward for its backward: nobody reads what leaves the layer */
+    int64_t *load; /* of the slot's experts (worker/layer/loads.h), NULL: they are not counted */
+    bool is_again; /* a forward for its backward: nobody reads what leaves the layer */
 };
 
 /* The tensors of one role of a layer by their part; n 0: the layer has none. */
@@ -140,6 +141,8 @@ struct cs_layer_ends {
     void *d_fill[CS_MAX_FEEDS];     /* backward: their gradients, NULL: not needed */
     void *tap[CS_MAX_FEEDS];        /* forward: where rows of a tap go, NULL: nowhere */
     const void *d_tap[CS_MAX_FEEDS]; /* backward: their gradients, NULL: none comes */
+    /* Loads of experts (loads.h) that come with x, or dy, and go with y, or dx; NULL: none do */
+    int64_t *loads_from, *loads_to;
 };
 
 /* feeds.c: what happens to the rows of the language model where those of encoders enter behind its

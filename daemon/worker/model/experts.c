@@ -8,17 +8,12 @@
  * ranks share the experts a rank runs those that are here on the rows of all of them
  * (worker/layer/spread.h); what a row chooses, and its sum, stay with the row.
  *
- * The balancing loss of a layer is that of transformers for one rank with the same slot: the share of
- * pairs of every expert times its mean probability, over all rows of the slot on whatever ranks. That of
- * a model is the mean of its layers, and a step's of its slots by their rows. Other slots, those of other
- * replicas whose rows come to the same experts too, do not count: the loss is the same in every layout. */
-#include "worker/layer/exchange.h"
+ * For the balancing loss (worker/layer/loads.h) the forward counts the rows that are here. */
+#include "worker/layer/loads.h"
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
-#include "worker/layer/stretch.h"
 #include "worker/layer/tensors.h"
 #include "worker/model/halves.h"
-#include "worker/slot/split.h"
 
 _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a layer");
 
@@ -42,11 +37,10 @@ static struct cs_moe_shape shape_of(const struct cs_run *run, const struct cs_la
                                     int64_t rows)
 {
     const struct cs_experts *e = &l->arch->experts;
-    const int32_t here = cs_layer_rows_here(l, run->input); /* rows behind them are padding */
     return (struct cs_moe_shape){.experts = e->n,
                                  .top_k = e->top_k,
                                  .is_normed = e->is_normed,
-                                 .counted = here < rows ? here : rows};
+                                 .counted = cs_loads_rows(run, l, rows)};
 }
 
 static void *ints(struct cs_scratch *memory, int64_t n)
@@ -67,7 +61,6 @@ static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_mode
         .place = ints(run->scratch, d.places),
         .token = ints(run->scratch, d.places),
         .first = ints(cs_layer_is_spread(run, l) ? run->scratch : first, d.experts + 1),
-        .load = ints(run->scratch, d.experts),
         .weight = cs_scratch_floats(run->scratch, d.places),
     };
     if (rows > 0)
@@ -124,6 +117,15 @@ static void sum_back(struct cs_run *run, int64_t rows, const struct dims *d,
     cs_sequence_sum(run, rows, d->width, part, residual, y);
 }
 
+/* what the layer adds to the loads of the slot; once, not where the forward is made again */
+static void count_loads(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                        const void *logits, const struct cs_moe_routes *routes)
+{
+    const struct cs_moe_shape shape = shape_of(run, l, rows);
+    if (run->load != NULL && rows > 0 && !run->is_again)
+        run->ops->moe_load(run->ctx, &shape, rows, logits, routes, run->load);
+}
+
 static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
@@ -136,6 +138,7 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
                       kept->logits);
     const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch, &s);
     const struct cs_moe_groups groups = groups_of(&s);
+    count_loads(run, l, rows, kept->logits, &routes);
     kept->up = cs_run_keep_pairs(run, l, CS_KEEP_UP, s.come);
     kept->a = cs_run_keep_pairs(run, l, CS_KEEP_A, s.come);
     void *places = cs_run_take(run, d.places * d.width);
@@ -185,61 +188,14 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, const s
     cs_spread_back(s, &back, 1);
 }
 
-/* What a layer's balancing loss adds to the sum of losses: they are divided by the step's labels in
- * the end, so it is multiplied with them; a slot has the share that its rows are of the step's, a
- * layer an even one. */
-static float balance_of(const struct cs_run *run, const struct cs_layer_model *l)
-{
-    const struct cs_input *in = run->input;
-    if (!(l->arch->experts.balance > 0) || in->step_tokens == 0)
-        return 0.0f;
-    return l->arch->experts.balance * (float)in->step_labels * (float)in->n_tokens /
-           (float)in->step_tokens / (float)cs_arch_expert_blocks(l->arch);
-}
-
-/* Where rows of a slot are on several ranks, the loss is of all of them: load becomes the pairs of every
- * expert on all ranks. Ranks without rows do not come. */
-static void add_loads(struct cs_run *run, const struct cs_layer_model *l, int32_t *load)
-{
-    const struct cs_input_split *s = run->input->split;
-    const int32_t n = l->arch->experts.n;
-    int32_t *theirs = ints(run->scratch, (int64_t)s->ranks * n);
-    if (run->context == NULL)
-        return;
-    const struct cs_exchange e = cs_exchange_new(run, run->context);
-    for (int r = 0; r < s->ranks; r++) {
-        if (r == s->place || cs_layer_rows_on(l, run->input, r) == 0)
-            continue;
-        cs_exchange_add(&e, r, load, n * (int64_t)sizeof *load, true);
-        cs_exchange_add(&e, r, theirs + r * n, n * (int64_t)sizeof *load, false);
-    }
-    cs_exchange_move(&e);
-    for (int r = 0; r < s->ranks; r++)
-        if (r != s->place && cs_layer_rows_on(l, run->input, r) > 0)
-            run->ops->add_counts(run->ctx, n, theirs + r * n, load);
-}
-
-/* The balancing loss of the rows that are here: the operator divides by the square of these. */
-static float balance_here(struct cs_run *run, const struct cs_layer_model *l,
-                          const struct cs_moe_shape *shape, int32_t *load)
-{
-    const float balance = balance_of(run, l);
-    if (!(l->arch->experts.balance > 0) || run->input->split == NULL)
-        return balance;
-    add_loads(run, l, load);
-    const float share = (float)shape->counted / (float)run->input->n_tokens;
-    return balance * share * share;
-}
-
 /* dlogits (rows, experts) from the gradients of the pairs' weights, with the router's own gradient */
 static void router_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                        const struct cs_moe_routes *routes, const float *dweight, void *dlogits,
                        const struct cs_kept *kept)
 {
     const struct cs_moe_shape shape = shape_of(run, l, rows);
-    const float balance = balance_here(run, l, &shape, routes->load);
-    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, routes, dweight, balance,
-                             dlogits);
+    run->ops->moe_route_grad(run->ctx, &shape, rows, kept->logits, routes, dweight,
+                             cs_loads_balance(run, l), run->load, dlogits);
 }
 
 /* dh from the gradients of the first product and of the router. x: memory for the former; it is held in

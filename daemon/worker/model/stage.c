@@ -2,6 +2,7 @@
  * that needs a gradient, and what is kept, redone or held between them. */
 #include "worker/model/stage.h"
 
+#include "worker/layer/loads.h"
 #include "worker/layer/sequence.h"
 #include "worker/layer/stretch.h"
 #include "worker/model/stage_rows.h"
@@ -302,6 +303,7 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
                         cs_layer_n_in(&stage->layer[0], run));
     }
     struct cs_scratch *const keep = run->keep;
+    cs_loads_forward(run, stage->layer[0].arch, ends, stage->is_last);
     for (int32_t i = 0; i < n; i++) {
         const struct cs_layer_model *l = &stage->layer[i];
         struct cs_kept *kept = saved != NULL && i >= stage->lowest ? &saved->kept[i] : &none;
@@ -320,6 +322,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         cs_scratch_rewind(run->scratch, mark);
         x = out;
     }
+    if (stage->is_last)
+        cs_loads_join(run, &stage->layer[n - 1]);
     cs_scratch_rewind(run->scratch, start);
 }
 
@@ -398,6 +402,7 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
     if (is_held(stage, saved, last) && dy != NULL && !cs_stage_leaves_order(stage, run, last) &&
         !cs_stage_leaves_split(stage, run, last)) /* its buffer is given back before that */
         dy = copy_to(run, cs_scratch_take(&saved->held, (size_t)n * run->ops->act_bytes), dy, n);
+    cs_loads_backward(run, stage->layer[0].arch, ends, stage->is_last);
     for (int32_t i = last; i >= stage->lowest; i--) {
         void *out = grad_of(stage, run, i, ends, dx, turn, saved);
         if (run->watch != NULL) {

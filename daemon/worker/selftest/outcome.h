@@ -7,6 +7,7 @@
 struct cs_outcome {
     int64_t tokens;                                      /* trained ones of a step */
     double loss[CS_GOLDEN_STEPS], norm[CS_GOLDEN_STEPS]; /* means over them */
+    double balance[CS_GOLDEN_STEPS];                     /* of experts */
     float **grad; /* by parameter: of the first step's sum of losses; NULL: it is frozen */
 };
 

@@ -39,6 +39,8 @@ struct cs_golden {
         int64_t dim[2];
     } after; /* what the model computes after the steps, in the arena */
 
+    float
+        balance; /* share of the experts' balancing loss in the golden's losses; 0: they are without it */
     int32_t *sources, n_sources; /* what fills each placeholder in turn, NULL: rows in turn */
     struct cs_noise *noise;      /* NULL: nothing is known of it */
 };

@@ -3,6 +3,12 @@
 
 #include "worker/selftest/outcome.h"
 
+/* as the golden has it */
+static double loss_of(const struct cs_outcome *outcome, const struct cs_golden *g, int step)
+{
+    return outcome->loss[step] + (double)g->balance * outcome->balance[step];
+}
+
 /* Adds a check of mean loss and gradients of the first step. */
 enum cs_status cs_outcome_check_first(const struct cs_outcome *outcome, struct cs_golden *g,
                                       struct cs_selftest *out, struct cs_err *err)
@@ -10,7 +16,7 @@ enum cs_status cs_outcome_check_first(const struct cs_outcome *outcome, struct c
     float *first;
     CS_TRY(cs_golden_floats(g, "out.loss", &first, NULL, err));
     struct cs_selftest_check *whole = cs_selftest_add(g, out, "loss", 1e-5, 0.1);
-    cs_selftest_number(g, whole, "mean", outcome->loss[0], first[0], fabs((double)first[0]));
+    cs_selftest_number(g, whole, "mean", loss_of(outcome, g, 0), first[0], fabs((double)first[0]));
     return cs_outcome_check_gradients(outcome, g, 1.0 / (double)outcome->tokens, out, err);
 }
 
@@ -24,11 +30,18 @@ enum cs_status cs_outcome_check_steps(const struct cs_outcome *outcome, struct c
     struct cs_selftest_check *norms = cs_selftest_add(g, out, "step norm", 1e-3, 0.1);
     losses->most = norms->most = HUGE_VAL; /* the fifth step may be chaos */
     for (int i = 0; i < CS_GOLDEN_STEPS; i++) {
-        cs_selftest_number(g, losses, cs_selftest_step(i), outcome->loss[i], loss[i], 1);
+        cs_selftest_number(g, losses, cs_selftest_step(i), loss_of(outcome, g, i), loss[i], 1);
         cs_selftest_number(g, norms, cs_selftest_step(i), outcome->norm[i], norm[i],
                            (double)norm[i]);
     }
     return CS_OK;
+}
+
+/* all that is trained */
+static double whole_of(const struct cs_outcome *outcome, const struct cs_golden *g, int step)
+{
+    const double share = (double)cs_graph_llm(g->graph)->arch.experts.balance;
+    return outcome->loss[step] + share * outcome->balance[step];
 }
 
 static bool is_recurrent(const struct cs_graph *graph)
@@ -57,8 +70,8 @@ void cs_outcome_check_same(const struct cs_outcome *outcome, const struct cs_out
         cs_selftest_add(g, out, "gradients of one rank", same, same);
     const double floor = cs_outcome_floor(g, 1e-6 * one->norm[0] * (double)one->tokens);
     for (int i = 0; i < CS_GOLDEN_STEPS; i++)
-        cs_selftest_number(g, i == 0 ? first : losses, cs_selftest_step(i), outcome->loss[i],
-                           (float)one->loss[i], one->loss[i]);
+        cs_selftest_number(g, i == 0 ? first : losses, cs_selftest_step(i), whole_of(outcome, g, i),
+                           (float)whole_of(one, g, i), one->loss[i]);
     for (int32_t i = 0; i < g->graph->n_params; i++)
         if (one->grad[i] != NULL)
             cs_selftest_compare(g, gradients,

@@ -1,4 +1,4 @@
-/* What the head said of a slot's labels, by source and by sample. */
+/* What the head said of a slot's labels, by source and by sample, and how its experts are balanced. */
 #include "worker/slot/split.h"
 
 void cs_input_by_source(const struct cs_input *input, struct cs_source_loss *sources)
@@ -29,4 +29,17 @@ void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n
         *n_samples += n > 0;
         *n_exact += n > 0 && n == right;
     }
+}
+
+double cs_input_balance(const struct cs_input *input)
+{
+    const struct cs_arch *arch = &cs_graph_llm(input->tables->graph)->arch;
+    const int32_t n = arch->experts.n;
+    const double tokens = (double)input->n_tokens, rows = tokens * cs_arch_expert_blocks(arch);
+    double sum = 0;
+    if (input->load == NULL || !(rows > 0))
+        return 0;
+    for (int32_t e = 0; e < n; e++)
+        sum += (double)input->load[e] * ((double)input->load[n + e] / CS_MOE_UNIT);
+    return n * sum / (rows * rows) * (double)cs_split_rows(input) / tokens;
 }

@@ -94,6 +94,8 @@ static enum cs_status prepare_labels(struct cs_input *in, int index, struct cs_e
     in->label_rows = cs_scratch_take(&in->memory, n * sizeof(int32_t));
     in->label_ids = cs_scratch_take(&in->memory, n * sizeof(int32_t));
     in->row_loss = cs_scratch_take(&in->memory, n * sizeof *in->row_loss);
+    const int32_t loads = cs_experts_loads(&cs_graph_llm(in->tables->graph)->arch.experts);
+    in->load = loads > 0 ? cs_scratch_take(&in->memory, (size_t)loads * sizeof *in->load) : NULL;
     int32_t found = 0;
     for (int32_t i = 0; i < in->n_tokens; i++) {
         const int32_t label = in->slot.labels[i];

@@ -148,8 +148,9 @@ struct cs_input_arrays {
     const float *mean[CS_MAX_ENCODERS], *std[CS_MAX_ENCODERS];
     struct cs_mask_plan mask[CS_SLOT_MASKS]; /* by tables->mask */
     double *loss;                            /* (1) added to by the head */
-    double *row_loss;                        /* (n_labels) */
-    uint8_t *correct;                        /* (n_labels), evaluation only, else NULL */
+    int64_t *load;    /* of the experts (kernels/experts.h), NULL: none is asked for */
+    double *row_loss; /* (n_labels) */
+    uint8_t *correct; /* (n_labels), evaluation only, else NULL */
 };
 
 /* Lists of tiles of one mask, where the device's attention works from them. */
@@ -210,6 +211,7 @@ struct cs_input {
     double loss;      /* sum over the labels */
     double *row_loss; /* (n_labels) */
     uint8_t *correct; /* (n_labels), evaluation only, else NULL */
+    int64_t *load;    /* like at.load */
 
     struct cs_input_arrays at; /* set by place */
     bool is_placed;
@@ -273,5 +275,8 @@ enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest 
 void cs_input_exact(const struct cs_input *input, int64_t *n_samples, int64_t *n_exact);
 /* Adds the losses of the labels to those of their sources (CS_SOURCES_MAX), in the order of rows. */
 void cs_input_by_source(const struct cs_input *input, struct cs_source_loss *sources);
+/* The balancing loss of the slot's experts (worker/layer/loads.h), 0 without; where rows are split the share
+ * that this rank has of them. */
+double cs_input_balance(const struct cs_input *input);
 
 #endif

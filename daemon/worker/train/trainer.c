@@ -178,6 +178,14 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
     return CS_OK;
 }
 
+/* slots by their rows */
+static double balance_of(const struct cs_input *in)
+{
+    return in->step_tokens > 0
+               ? cs_input_balance(in) * (double)in->n_tokens / (double)in->step_tokens
+               : 0;
+}
+
 static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *manifest,
                               struct cs_step_result *result, struct cs_err *err)
 {
@@ -186,6 +194,7 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
         CS_TRY(cs_input_fetch(&t->inputs[s], err));
         result->loss_sum += t->inputs[s].loss;
         cs_input_by_source(&t->inputs[s], result->source);
+        result->balance += balance_of(&t->inputs[s]);
         if (!result->is_eval)
             continue;
         CS_TRY(cs_trainer_gather_correct(t, &t->inputs[s], err));

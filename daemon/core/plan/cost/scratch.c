@@ -226,7 +226,7 @@ int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t
         const bool is_from = plan->stages[e->from].rank == rank,
                    is_to = plan->stages[e->to].rank == rank;
         if (is_from || is_to)
-            bytes += buffers_of(plan, e, n_slots) * e->max_rows * e->width * element;
+            bytes += buffers_of(plan, e, n_slots) * cs_edge_bytes(e, element);
     }
     return bytes;
 }

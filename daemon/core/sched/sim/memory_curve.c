@@ -61,8 +61,7 @@ static void hold(struct curve *c, enum cs_held held, int64_t bytes, int64_t from
 
 static int64_t edge_bytes(const struct curve *c, int32_t edge)
 {
-    const struct cs_edge *e = &c->program->plan->edges[edge];
-    return e->max_rows * e->width * c->element_bytes;
+    return cs_edge_bytes(&c->program->plan->edges[edge], c->element_bytes);
 }
 
 static bool is_compute(const struct cs_action *a)

@@ -76,8 +76,7 @@ static int64_t norm_ns(const struct cs_program *program, int rank,
 static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action *action,
                              const struct cs_device_class *device)
 {
-    const struct cs_edge *edge = &plan->edges[action->edge];
-    return edge->max_rows * edge->width * cs_device_element_bytes(device);
+    return cs_edge_bytes(&plan->edges[action->edge], cs_device_element_bytes(device));
 }
 
 /* Both ranks send the gradient of their part of the table, over no channel but all of the link, and

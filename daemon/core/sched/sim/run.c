@@ -13,7 +13,7 @@ struct costs {
 
 static int64_t transfer_ns(const struct cs_sim_options *options, const struct cs_edge *edge)
 {
-    int64_t bytes = edge->max_rows * edge->width * 4;
+    int64_t bytes = cs_edge_bytes(edge, 4);
     return options->link_bytes_per_s > 0
                ? (int64_t)((double)bytes * 1e9 / (double)options->link_bytes_per_s)
                : 0;

@@ -18,9 +18,10 @@ struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_act
     m.data = is_send ? cs_boundary_at(exec->boundary, action->edge, action->slot, action->is_grad)
                      : cs_boundary_take(exec->boundary, action->edge, action->slot, action->is_grad,
                                         rows);
+    m.loads = cs_boundary_loads(exec->boundary, action->edge, action->slot, action->is_grad);
     if (is_send && rows > 0) {
         exec->messages_sent++;
-        exec->bytes_sent += (int64_t)m.bytes;
+        exec->bytes_sent += (int64_t)m.bytes + edge->load_bytes;
     }
     return m;
 }

@@ -9,6 +9,8 @@
 struct cs_message {
     void *data; /* (rows, width of the edge) acts, in the memory of the device; NULL: no rows */
     size_t bytes;
+    void
+        *loads; /* of experts, behind the rows, (load_bytes of the edge); NULL: none go with them */
 };
 
 /* This rank makes the rows of the message, and takes their gradients. */

@@ -44,6 +44,21 @@ static int add_bytes(const struct cs_exec *exec, const struct cs_action *action,
     return n_added;
 }
 
+/* Loads of experts go with all rows; between stages of one branch these are one piece. */
+static int add_loads(const struct cs_exec *exec, const struct cs_action *action,
+                     const struct cs_message *message, int n_pieces, struct cs_xfer *xfer)
+{
+    if (message->loads == NULL)
+        return 0;
+    for (int i = 0; i < n_pieces; i++)
+        xfer[n_pieces + i] =
+            (struct cs_xfer){.peer = xfer[i].peer,
+                             .data = message->loads,
+                             .bytes = (size_t)exec->config.plan->edges[action->edge].load_bytes,
+                             .is_send = xfer[i].is_send};
+    return n_pieces;
+}
+
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err)
@@ -58,7 +73,7 @@ enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_act
     *out = NULL;
     *n = 0;
     CS_TRY(cs_exec_pieces(exec, action, message, &piece, &n_pieces, err));
-    struct cs_xfer *xfer = calloc((size_t)(n_pieces + n_bytes) + 1, sizeof *xfer);
+    struct cs_xfer *xfer = calloc((size_t)(2 * n_pieces + n_bytes) + 1, sizeof *xfer);
     if (xfer == NULL) {
         free(piece);
         return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n_pieces);
@@ -68,9 +83,9 @@ enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_act
                                    .data = (char *)message->data + (size_t)piece[i].row * row,
                                    .bytes = (size_t)piece[i].n * row,
                                    .is_send = action->op == CS_OP_SEND};
-    *n = n_pieces;
+    *n = n_pieces + add_loads(exec, action, message, n_pieces, xfer);
     if (is_said)
-        *n += add_bytes(exec, action, map, xfer + n_pieces);
+        *n += add_bytes(exec, action, map, xfer + *n);
     free(piece);
     *out = xfer;
     return CS_OK;

@@ -58,11 +58,18 @@ enum cs_status cs_boundary_begin(struct cs_boundary *boundary, int32_t n_slots, 
     return CS_OK;
 }
 
-static size_t buffer_bytes(const struct cs_boundary *b, int32_t edge)
+/* bytes in front of the loads of experts */
+static size_t rows_bytes(const struct cs_boundary *b, int32_t edge)
 {
     const struct cs_edge *e = &b->plan->edges[edge];
     const size_t bytes = (size_t)e->max_rows * (size_t)e->width * b->device->ops->act_bytes + 64;
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t buffer_bytes(const struct cs_boundary *b, int32_t edge)
+{
+    const size_t loads = (size_t)b->plan->edges[edge].load_bytes;
+    return rows_bytes(b, edge) + (loads + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 size_t cs_boundary_bytes(const struct cs_boundary *boundary, const int32_t *n_buffers)
@@ -106,6 +113,14 @@ void *cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot,
 void *cs_boundary_at(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
 {
     return boundary->at[index_of(boundary, edge, slot, is_grad)];
+}
+
+void *cs_boundary_loads(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)
+{
+    char *rows = cs_boundary_at(boundary, edge, slot, is_grad);
+    if (rows == NULL || boundary->plan->edges[edge].load_bytes == 0)
+        return NULL;
+    return rows + rows_bytes(boundary, edge);
 }
 
 void cs_boundary_give(struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad)

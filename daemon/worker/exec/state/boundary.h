@@ -32,6 +32,10 @@ void *cs_boundary_take(struct cs_boundary *boundary, int32_t edge, int32_t slot,
                        int64_t rows);
 /* where they lie, NULL: not taken */
 void *cs_boundary_at(const struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad);
+/* where the loads of experts lie that go with these rows (worker/layer/loads.h), edge->load_bytes; NULL: none
+ * do, or not taken */
+void *cs_boundary_loads(const struct cs_boundary *boundary, int32_t edge, int32_t slot,
+                        int is_grad);
 void cs_boundary_give(struct cs_boundary *boundary, int32_t edge, int32_t slot, int is_grad);
 
 #endif

@@ -325,6 +325,12 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
     put_masks(in, b, &rows);
 }
 
+static size_t load_bytes(const struct cs_input *in)
+{
+    const struct cs_experts *e = &cs_graph_llm(in->tables->graph)->arch.experts;
+    return (size_t)cs_experts_loads(e) * sizeof(int64_t);
+}
+
 /* First what lies at the same place in every slot, last what differs most. */
 static void place_all(struct cs_input *in, struct cs_slot_block *b)
 {
@@ -332,6 +338,7 @@ static void place_all(struct cs_input *in, struct cs_slot_block *b)
     const size_t labels = (size_t)in->n_labels;
     static const float minus_one = -1;
     in->at.minus_one = put_acts(b, &minus_one, 1);
+    in->at.load = put_result(b, in->load, load_bytes(in));
     if (in->needs & CS_INPUT_TOKENS)
         place_llm(in, b);
     for (int32_t e = 0; e < n_encoders; e++)
@@ -431,6 +438,8 @@ enum cs_status cs_input_fetch(struct cs_input *input, struct cs_err *err)
                        (size_t)input->n_labels * sizeof *input->row_loss);
     if (input->correct != NULL && input->n_labels > 0)
         cs_device_copy(device, input->correct, input->at.correct, (size_t)input->n_labels);
+    if (input->load != NULL)
+        cs_device_copy(device, input->load, input->at.load, load_bytes(input));
     return cs_device_read(device, &input->loss, input->at.loss, sizeof input->loss, err);
 }
 
