@@ -115,6 +115,13 @@ static void add_random(struct cs_test_step *step, int slot, uint64_t *state, int
     cs_test_step_add(step, slot, n, id, label, encoder);
 }
 
+void cs_test_step_fill(struct cs_test_step *step, int slot, uint64_t seed, int vocab, int images)
+{
+    uint64_t state = seed * 2 + 1;
+    for (int n = 1 + (int)(next(&state) % 4); n > 0; n--)
+        add_random(step, slot, &state, vocab, images);
+}
+
 void cs_test_step_random(struct cs_test_step *step, uint64_t seed, int vocab, int images)
 {
     uint64_t state = seed * 2 + 1;

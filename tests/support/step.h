@@ -27,5 +27,7 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
  * labels, random pixels. images: share of samples with an
  * item of each encoder, in percent; 0 also leaves the last slot empty. */
 void cs_test_step_random(struct cs_test_step *step, uint64_t seed, int vocab, int images);
+/* 1 to 4 such samples in one slot. */
+void cs_test_step_fill(struct cs_test_step *step, int slot, uint64_t seed, int vocab, int images);
 
 #endif

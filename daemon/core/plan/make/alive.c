@@ -45,7 +45,7 @@ double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
     if (p->placing.placement->cut == CS_CUT_ONCE && b != llm)
         depth = p->cuts.n_stages[llm] - 1;
     if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
-        depth = p->cuts.n_stages[llm] - 1 - stage;
+        depth = stage < p->cuts.n_stages[llm] ? p->cuts.n_stages[llm] - 1 - stage : 0;
     if (is_circle)
         depth = path - 1;
     alive = depth + 1;
