@@ -313,6 +313,8 @@ int64_t cs_variant_cost(void *user, const struct cs_program *program, int rank,
         return cs_measured_sim_cost(&measured, program, rank, action);
     }
     int64_t ns = cs_predict_cost(&device, program, rank, action);
+    if (action->op == CS_OP_SEND || action->op == CS_OP_NORM)
+        return ns + (action->op == CS_OP_SEND ? base->measured->hop_ns : base->measured->rest_ns);
     return action->op == CS_OP_STEP ? (int64_t)((double)ns * base->step_stretch) : ns;
 }
 

@@ -1,5 +1,5 @@
 /* Measured costs: exact means, the document, the simulated step. */
-#include "core/sched/sim/calibrate.h"
+#include "core/sched/sim/waits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -135,6 +135,105 @@ static void unlimited_cores_take_the_critical_path(void **state)
     assert_int_equal(simulate(0), (101 + 111 + 4 * (121 + 221) + 211 + 201 + 21 + 21) * 1000);
 }
 
+/* as a run does it: the whole costs, messages and all */
+static int64_t simulate_all(struct cs_measured *m, const struct cs_program *p, int32_t cores)
+{
+    struct cs_err err = {0};
+    struct cs_sim_result result;
+    const struct cs_sim_options options = {.cost = cs_measured_sim_cost, .user = m, .cores = cores};
+    assert_int_equal(cs_simulate(p, &options, arena, &result, &err), CS_OK);
+    return result.makespan_ns;
+}
+
+static void messages_take_what_steps_took_beside_work(void **state)
+{
+    (void)state;
+    for (int32_t cores = 0; cores <= 2; cores++) {
+        struct cs_measured m = *measured, *read;
+        struct cs_err err = {0};
+        const int64_t bare = simulate_all(&m, program, cores), target = bare + bare / 3;
+        int32_t read_cores;
+        assert_int_equal(cs_measured_step_ns(&m), 0);
+        assert_int_equal(cs_measured_fit_waits(&m, program, cores, &err), CS_OK);
+        assert_int_equal(m.hop_ns, 0);                   /* no step was noted */
+        for (int i = 0; i < 2 * CS_CALIBRATE_STEPS; i++) /* the first count, some took long */
+            cs_measured_note_step(&m, i % 4 == 0 ? 50 * target : i < 20 ? target : 3 * target);
+        assert_int_equal(cs_measured_step_ns(&m), target);
+        assert_int_equal(cs_measured_fit_waits(&m, program, cores, &err), CS_OK);
+        assert_true(m.hop_ns > 0);
+        const double off = (double)(simulate_all(&m, program, cores) - target) / (double)target;
+        assert_true(off < 0.006 && off > -0.006);
+        json_t *json = cs_measured_encode(&m, cores);
+        assert_int_equal(cs_measured_decode(json, m.device, arena, &read, &read_cores, &err),
+                         CS_OK);
+        assert_true(read->hop_ns == m.hop_ns && read->rest_ns == m.rest_ns);
+        json_object_set_new(json, "hop_ns", json_integer(-1));
+        assert_int_equal(cs_measured_decode(json, m.device, arena, &read, &read_cores, &err),
+                         CS_CORRUPT);
+        json_decref(json);
+    }
+}
+
+static void without_messages_the_rest_is_of_the_step(void **state)
+{
+    struct cs_err err = {0};
+    struct cs_program *alone;
+    struct cs_test_planned one = cs_test_plan(&(struct cs_test_spec){.n_encoders = -1});
+    (void)state;
+    need(cs_program_make(one.plan, one.graph, SLOTS, false, arena, &alone, &err), &err);
+    struct cs_measured *m = cs_measured_new(1, 1, measured->device, arena);
+    const int64_t bare = simulate_all(m, alone, 2);
+    cs_measured_note_step(m, bare + 4000000);
+    assert_int_equal(cs_measured_fit_waits(m, alone, 2, &err), CS_OK);
+    assert_int_equal(m->hop_ns, 0);
+    assert_int_equal(m->rest_ns, 4000000);
+    assert_int_equal(simulate_all(m, alone, 2), bare + 4000000);
+    cs_test_planned_free(&one);
+}
+
+/* Ranks of one stage run one program; on one core they run it one after the other. */
+static void all_ranks_of_a_stage_want_a_core(void **state)
+{
+    static const struct {
+        int tp, cp, dp, vision_tp;
+    } rows[] = {
+        {2, 1, 1, 1},
+        {1, 3, 1, 1},
+        {1, 1, 2, 1},
+        {2, 2, 2, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_err err = {0};
+        struct cs_sim_result result;
+        struct cs_program *p;
+        const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+        const struct cs_test_spec options = {.llm_tp = rows[i].tp,
+                                             .llm_cp = rows[i].cp,
+                                             .dp = rows[i].dp,
+                                             .vision_tp = rows[i].vision_tp};
+        struct cs_test_planned made = cs_test_plan_json(cs_test_spec_json(&options), &cluster);
+        need(cs_program_make(made.plan, made.graph, SLOTS, false, arena, &p, &err), &err);
+        struct cs_measured *m =
+            cs_measured_new(p->plan->n_stages, p->n_ranks, cluster.device, arena);
+        int64_t sum = 0;
+        for (int s = 0; s < p->plan->n_stages; s++)
+            m->row[s][CS_OP_FWD] = m->row[s][CS_OP_BWD] = (struct cs_measured_cost){1, 100 + 7 * s};
+        for (int r = 0; r < p->n_ranks; r++) {
+            const struct cs_rank_shape shape = cs_plan_rank_shape(p->plan, r);
+            m->row[p->plan->n_stages + r][CS_OP_STEP] = (struct cs_measured_cost){1, 50};
+            for (uint32_t k = 0; k < p->rank[r].n_actions; k++)
+                sum +=
+                    compute_only(m, p, r, &p->rank[r].actions[k]) * shape.tp * shape.cp * shape.dp;
+        }
+        const struct cs_sim_options sim = {.cost = compute_only, .user = m, .cores = 1};
+        assert_int_equal(cs_simulate(p, &sim, arena, &result, &err), CS_OK);
+        assert_int_equal(result.makespan_ns, sum);
+        cs_test_planned_free(&made);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +241,9 @@ int main(void)
         cmocka_unit_test(document_gives_the_same_costs),
         cmocka_unit_test(one_core_takes_the_sum_of_all_costs),
         cmocka_unit_test(unlimited_cores_take_the_critical_path),
+        cmocka_unit_test(messages_take_what_steps_took_beside_work),
+        cmocka_unit_test(without_messages_the_rest_is_of_the_step),
+        cmocka_unit_test(all_ranks_of_a_stage_want_a_core),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

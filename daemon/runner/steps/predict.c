@@ -10,6 +10,7 @@
 #include "core/base/io.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
+#include "core/sched/sim/waits.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
 
@@ -90,17 +91,34 @@ static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct c
     return status;
 }
 
+static enum cs_status fit_waits(struct cs_runner *r, int32_t cores, struct cs_err *err)
+{
+    const struct cs_plan *plan = r->generation.plan;
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_program *program = NULL;
+    enum cs_status status = cs_program_make(
+        plan, r->job.graph, cs_plan_own_slots(plan, plan->slots), false, arena, &program, err);
+    if (status == CS_OK)
+        status = cs_measured_fit_waits(r->measured, program, cores, err);
+    cs_arena_free(arena);
+    return status;
+}
+
 static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
 {
     int32_t cores = usable_cores();
     int64_t step_ns, before_ns = r->predicted_step_ns;
     const struct cs_sim_options options = {
         .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};
+    CS_TRY(fit_waits(r, cores, err));
     CS_TRY(write_profile(r, cores, err));
     CS_TRY(simulate(r, &options, true, &step_ns, err));
     r->predicted_step_ns = step_ns;
-    cs_run_note(r, CS_INFO, "calibrated: predicted step %.2f ms (was %.2f ms)",
-                (double)step_ns / 1e6, (double)before_ns / 1e6);
+    cs_run_note(r, CS_INFO,
+                "calibrated: predicted step %.2f ms (was %.2f ms); beside work a message takes "
+                "%.1f us, a step %.2f ms",
+                (double)step_ns / 1e6, (double)before_ns / 1e6, (double)r->measured->hop_ns / 1e3,
+                (double)r->measured->rest_ns / 1e6);
     cs_run_emit_state(r);
     return CS_OK;
 }
@@ -121,14 +139,15 @@ static void add_measured(struct cs_runner *r, const struct cs_span_keys *keys,
     cs_arena_free(arena);
 }
 
-void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
-                    const struct cs_span_events *events)
+void cs_run_measure(struct cs_runner *r, int64_t step, int64_t step_ns,
+                    const struct cs_span_keys *keys, const struct cs_span_events *events)
 {
     struct cs_err err = {0};
     int64_t nth = step - r->job.first_step;
     if (!r->measured || nth < CS_CALIBRATE_FIRST)
         return;
     add_measured(r, keys, events);
+    cs_measured_note_step(r->measured, step_ns);
     if (nth < CS_CALIBRATE_LAST)
         return;
     if (calibrate(r, &err) != CS_OK)

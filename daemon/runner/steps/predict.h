@@ -5,8 +5,8 @@
 #include "runner/state/state.h"
 
 enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err) CS_NODISCARD;
-/* of a training step; events: (n_ranks) */
-void cs_run_measure(struct cs_runner *r, int64_t step, const struct cs_span_keys *keys,
-                    const struct cs_span_events *events);
+/* of a training step, which took step_ns from the first rank's begin to the last one's end; events: (n_ranks) */
+void cs_run_measure(struct cs_runner *r, int64_t step, int64_t step_ns,
+                    const struct cs_span_keys *keys, const struct cs_span_events *events);
 
 #endif

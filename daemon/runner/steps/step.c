@@ -235,6 +235,7 @@ static enum cs_status train_done(struct cs_runner *r, const struct cs_step_repor
     int64_t now_ns = cs_now_ns();
     for (int i = 0; i < r->generation.n_ranks; i++)
         events[i] = cs_events_take(&r->child[i], report->step, arena);
+    int64_t step_ns = step_ns_of(events, r->generation.n_ranks);
     if (cs_keys_get(&r->generation.keys, (int)report->slots, false, &keys, NULL) == CS_OK) {
         const struct cs_span_input in = {.n_ranks = r->generation.n_ranks,
                                          .n_stages = r->generation.plan->n_stages,
@@ -243,9 +244,8 @@ static enum cs_status train_done(struct cs_runner *r, const struct cs_step_repor
                                          .events = events};
         cs_span_build(&in, arena, &spans);
         add_to_trace(r, report, events, keys);
-        cs_run_measure(r, report->step, keys, events);
+        cs_run_measure(r, report->step, step_ns, keys, events);
     }
-    int64_t step_ns = step_ns_of(events, r->generation.n_ranks);
     if (step_ns == 0)
         step_ns = now_ns - r->step_end_ns;
     r->step_end_ns = now_ns;

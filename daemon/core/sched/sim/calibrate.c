@@ -20,8 +20,10 @@ struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
     struct cs_measured_cost *cost =
         CS_NEW_ARRAY(arena, struct cs_measured_cost, (size_t)(n_stages + n_ranks) * CS_OP_COUNT);
     memset(cost, 0, bytes);
-    *m = (struct cs_measured){n_stages, n_ranks, 0, device,
-                              (struct cs_measured_cost(*)[CS_OP_COUNT])(void *)cost};
+    *m = (struct cs_measured){.n_stages = n_stages,
+                              .n_ranks = n_ranks,
+                              .device = device,
+                              .row = (struct cs_measured_cost(*)[CS_OP_COUNT])(void *)cost};
     return m;
 }
 
@@ -59,6 +61,12 @@ void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
     m->n_steps++;
 }
 
+void cs_measured_note_step(struct cs_measured *m, int64_t step_ns)
+{
+    if (m->n_noted < CS_CALIBRATE_STEPS && step_ns > 0)
+        m->noted_ns[m->n_noted++] = step_ns;
+}
+
 static int64_t mean_ns(const struct cs_measured_cost *cost)
 {
     return cost->n > 0 ? cost->cpu_us * 1000 / cost->n : -1;
@@ -78,7 +86,10 @@ int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int r
     if (ns >= 0)
         return ns;
     struct cs_device_class device = *m->device;
-    return cs_predict_cost(&device, program, rank, action);
+    ns = cs_predict_cost(&device, program, rank, action);
+    if (action->op == CS_OP_SEND)
+        return ns + m->hop_ns;
+    return action->op == CS_OP_NORM ? ns + m->rest_ns : ns;
 }
 
 json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores)
@@ -96,8 +107,9 @@ json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores)
                                  cs_op_letter((enum cs_op)op), "n", (json_int_t)cost->n, "cpu_us",
                                  (json_int_t)cost->cpu_us, "mean_ns", (json_int_t)mean_ns(cost)));
         }
-    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:o}", "schema", schema, "stages", m->n_stages, "ranks",
-                     m->n_ranks, "steps", m->n_steps, "cores", cores, "costs", costs);
+    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:o}", "schema", schema, "stages", m->n_stages,
+                     "ranks", m->n_ranks, "steps", m->n_steps, "cores", cores, "hop_ns",
+                     (json_int_t)m->hop_ns, "rest_ns", (json_int_t)m->rest_ns, "costs", costs);
 }
 
 static enum cs_status get(const json_t *object, const char *key, int64_t least, int64_t most,
@@ -135,7 +147,7 @@ enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_cla
                                   struct cs_arena *arena, struct cs_measured **out, int32_t *cores,
                                   struct cs_err *err)
 {
-    int64_t n_stages, n_ranks, n_steps, n_cores;
+    int64_t n_stages, n_ranks, n_steps, n_cores, hop_ns = 0, rest_ns = 0;
     const char *found = json_string_value(json_object_get(json, "schema"));
     const json_t *costs = json_object_get(json, "costs");
     if (!found || strcmp(found, schema) != 0)
@@ -145,12 +157,18 @@ enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_cla
     CS_TRY(get(json, "ranks", 1, MAX_ROWS, &n_ranks, err));
     CS_TRY(get(json, "steps", 0, INT32_MAX, &n_steps, err));
     CS_TRY(get(json, "cores", 0, INT32_MAX, &n_cores, err));
+    if (json_object_get(json, "hop_ns") != NULL) /* older ones have neither */
+        CS_TRY(get(json, "hop_ns", 0, max_mean_us * 1000, &hop_ns, err));
+    if (json_object_get(json, "rest_ns") != NULL)
+        CS_TRY(get(json, "rest_ns", 0, max_mean_us * 1000, &rest_ns, err));
     if (!json_is_array(costs))
         return cs_fail(err, CS_CORRUPT, "measured profile: costs must be a list");
     struct cs_measured *m = cs_measured_new((int32_t)n_stages, (int32_t)n_ranks, device, arena);
     for (size_t i = 0; i < json_array_size(costs); i++)
         CS_TRY(read_cost(m, json_array_get(costs, i), err));
     m->n_steps = (int32_t)n_steps;
+    m->hop_ns = hop_ns;
+    m->rest_ns = rest_ns;
     *cores = (int32_t)n_cores;
     *out = m;
     return CS_OK;

@@ -1,6 +1,7 @@
 /* Measured costs: mean thread CPU time of the compute actions of every stage, over the first
- * training steps of a run on CPU ranks. They replace the roofline guess in the simulator; the plan
- * stays as it is. Messages and collectives keep the costs of the device class. */
+ * training steps of a run on CPU ranks, and what the steps took beside it. They replace the roofline
+ * guess in the simulator; the plan stays as it is. Messages and collectives keep the costs of the
+ * device class and have those of waiting (core/sched/sim/waits.h) on top. */
 #ifndef CS_SCHED_SIM_CALIBRATE_H
 #define CS_SCHED_SIM_CALIBRATE_H
 
@@ -8,7 +9,7 @@
 #include "core/trace/span.h"
 
 /* training steps of a run that count, from 0: the first ones touch cold memory */
-enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_LAST = 21 };
+enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_LAST = 21, CS_CALIBRATE_STEPS = 20 };
 
 struct cs_measured_cost {
     int64_t n;      /* actions seen */
@@ -17,8 +18,11 @@ struct cs_measured_cost {
 
 struct cs_measured {
     int32_t n_stages, n_ranks;
-    int32_t n_steps;                             /* steps added */
-    const struct cs_device_class *device;        /* costs of all that was not measured; not owned */
+    int32_t n_steps;                      /* steps added */
+    const struct cs_device_class *device; /* costs of all that was not measured; not owned */
+    int64_t noted_ns[CS_CALIBRATE_STEPS]; /* (n_noted) what steps took */
+    int32_t n_noted;
+    int64_t hop_ns, rest_ns; /* of a message beside its transfer, of a step beside all of that */
     struct cs_measured_cost (*row)[CS_OP_COUNT]; /* (n_stages + n_ranks) stages, then what a rank
                                                     does for no stage (the optimizer step) */
 };
@@ -30,6 +34,9 @@ struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
  * without a key do not count. */
 void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
                      const struct cs_span_events *events);
+/* How long a step took from the first rank's begin to the last one's end; the first CS_CALIBRATE_STEPS count. */
+void cs_measured_note_step(struct cs_measured *m, int64_t step_ns);
+int64_t cs_measured_step_ns(const struct cs_measured *m); /* their median; 0: none */
 /* Mean of one action in ns; -1: never seen. stage -1: the rank's own. */
 int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t rank,
                             enum cs_op op);
@@ -37,8 +44,8 @@ int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t 
 int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int rank,
                              const struct cs_action *action);
 
-/* {"schema":"cornstarch.profile.measured/1","stages":,"ranks":,"steps":,"cores":,"costs":
- * [{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
+/* {"schema":"cornstarch.profile.measured/1","stages":,"ranks":,"steps":,"cores":,"hop_ns":,
+ * "rest_ns":,"costs":[{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
 json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores);
 /* CS_CORRUPT names the field. mean_ns follows from the others and is not read. */
 enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_class *device,

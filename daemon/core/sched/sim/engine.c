@@ -118,23 +118,34 @@ static bool takes_core(const struct engine *e, uint32_t node, double cost)
     return e->in->cores > 0 && cost > 0 && !e->graph->node[node].is_meeting;
 }
 
-static void run_node(struct engine *e, uint32_t node, double ready)
+/* Every twin on the core that is free first; *start: of the first, returns the end of the last. */
+static double give_cores(struct engine *e, uint32_t node, double cost, double *start)
 {
-    double cost = cost_of(e, node), start = ready;
-    if (takes_core(e, node, cost)) {
+    const int32_t rank = e->graph->node[node].rank;
+    const int32_t n = e->in->twins != NULL ? e->in->twins[rank] : 1;
+    const double ready = *start;
+    double end = ready;
+    for (int32_t i = 0; i < n; i++) {
         int32_t best = 0;
         for (int32_t c = 1; c < e->in->cores; c++)
             if (e->core_free[c] < e->core_free[best])
                 best = c;
-        if (e->core_free[best] > start) {
-            start = e->core_free[best];
+        const double from = e->core_free[best] > ready ? e->core_free[best] : ready;
+        if (i == 0 && from > ready)
             e->cause[node] = e->core_last[best];
-        }
-        e->core_free[best] = start + cost;
+        *start = i == 0 ? from : *start;
+        e->core_free[best] = from + cost;
         e->core_last[best] = node;
+        end = from + cost > end ? from + cost : end;
     }
+    return end;
+}
+
+static void run_node(struct engine *e, uint32_t node, double ready)
+{
+    double cost = cost_of(e, node), start = ready;
+    e->end[node] = takes_core(e, node, cost) ? give_cores(e, node, cost, &start) : ready + cost;
     e->start[node] = start;
-    e->end[node] = start + cost;
     e->n_done++;
 }
 

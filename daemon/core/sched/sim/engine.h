@@ -25,6 +25,7 @@ struct cs_engine_input {
     cs_engine_cost latency; /* part of a message's cost that occupies no link; NULL: nothing */
     void *user;
     int32_t cores; /* > 0: compute actions of all ranks share that many, first come first served */
+    const int32_t *twins; /* (n_ranks) processes that each stands for: all want a core; NULL: one */
     const int32_t *node, *nic; /* (n_ranks) messages share links, see links.h; NULL: they do not */
     bool is_whole;             /* times are whole numbers and stay so */
 };

@@ -121,6 +121,20 @@ static enum cs_status check(const struct cs_program *program, const struct cs_si
     return cs_precedence_check_shape(program, false, err);
 }
 
+/* Processes that a rank of the repeated program stands for. */
+static const int32_t *twins_of(const struct cs_repeat *repeat, int32_t copies,
+                               struct cs_arena *arena)
+{
+    const struct cs_program *original = repeat->original;
+    int32_t *twins = CS_NEW_ARRAY(arena, int32_t, (size_t)repeat->program->n_ranks + 1);
+    for (int32_t r = 0; r < repeat->program->n_ranks; r++) {
+        const struct cs_rank_shape s = cs_plan_rank_shape(original->plan, r % original->n_ranks);
+        const int32_t dp = s.dp > copies ? s.dp / copies : 1;
+        twins[r] = s.tp * s.cp * dp;
+    }
+    return twins;
+}
+
 enum cs_status cs_sim_run(const struct cs_program *program, const struct cs_sim_options *options,
                           struct cs_arena *arena, struct cs_sim_run *out, struct cs_err *err)
 {
@@ -133,12 +147,14 @@ enum cs_status cs_sim_run(const struct cs_program *program, const struct cs_sim_
     CS_TRY(cs_repeat_make(program, copies, is_each ? NULL : are_alike, &costs, arena, &out->repeat,
                           err));
     cs_precedence_build(out->repeat.program, arena, &out->graph);
-    struct cs_engine_input input = {.cost = engine_cost,
-                                    .latency = engine_latency,
-                                    .user = &costs,
-                                    .cores = options->cores,
-                                    .node = options->links ? options->links->node : NULL,
-                                    .nic = options->links ? options->links->nic : NULL,
-                                    .is_whole = true};
+    struct cs_engine_input input = {
+        .cost = engine_cost,
+        .latency = engine_latency,
+        .user = &costs,
+        .cores = options->cores,
+        .twins = options->cores > 0 ? twins_of(&out->repeat, copies, arena) : NULL,
+        .node = options->links ? options->links->node : NULL,
+        .nic = options->links ? options->links->nic : NULL,
+        .is_whole = true};
     return cs_engine_run(&out->graph, &input, arena, &out->result, err);
 }

@@ -27,7 +27,9 @@ struct cs_sim_options {
     int64_t hop_ns; /* default cost of a message: latency ... */
     /* ... plus bytes / bandwidth; 0: latency only. Transfers occupy nobody. */
     int64_t link_bytes_per_s;
-    int32_t cores; /* CPU ranks share this many cores; 0: unlimited */
+    /* CPU ranks share this many cores, those of all replicas and of all that share a stage, whether they are
+     * simulated or others stand for them; 0: unlimited */
+    int32_t cores;
     /* Stragglers: factors of compute in thousandths, 1000 changes nothing; they multiply. NULL:
      * none. Rounded to the nearest nanosecond. */
     const int32_t *rank_permille;  /* (copies * n_ranks) copy by copy */
