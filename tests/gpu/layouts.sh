@@ -201,6 +201,12 @@ for zero in 2 3; do
   compare 4 "2 replicas of encoder and LLM, interleaved, zero $zero" "$(divided $zero 1 2 encoder-first interleaved)" slots=8
   compare 4 "2 replicas, matrices over 2 ranks, zero $zero" "parallel = { llm = { pp = 1, tp = 2, zero = $zero } }, dp = 2," text=yes
   compare 4 "4 replicas, zero $zero" "$(divided $zero 1 1 encoder-colocated 1f1b 4)"
+  compare 2 "2 replicas, zb-h1 on one rank, zero $zero" "$(divided $zero 1 1 encoder-colocated zb-h1)" slots=8
+  compare 2 "2 replicas, zb-h1 on one rank, all state in bf16, zero $zero" "$(divided $zero 1 1 encoder-colocated zb-h1)" slots=8 'precision="bf16"' 'state="bf16"'
+  compare 4 "2 replicas of encoder and LLM, zb-h1, zero $zero" "$(divided $zero 1 1 encoder-parallel zb-h1)"
+  compare 4 "2 replicas in 2 stages, zb-h2 in bf16, zero $zero" "$(divided $zero 1 2 encoder-first zb-h2)" slots=8 'precision="bf16"'
+  compare 4 "2 replicas, copies of the encoder, three-phase, zero $zero" "$(divided $zero 1 2 encoder-colocated three-phase)" slots=8
+  compare 4 "2 replicas, copies of the encoder, zb-h1, zero $zero" "$(divided $zero 1 2 encoder-replicated zb-h1)" slots=8
 done
 
 # activations that wait on the host: all slots of gpipe, those of a long pipeline, chunks of stages

@@ -134,7 +134,8 @@ struct rank {
 static void layer_done(void *user, int32_t layer)
 {
     struct rank *r = user;
-    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, true, NULL), CS_OK);
+    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, CS_MADE_BACKWARD, true, NULL),
+                     CS_OK);
 }
 
 static void rank_open(struct rank *r)
@@ -152,6 +153,7 @@ static void rank_open(struct rank *r)
                                           .first_layer = i < BUCKETS - 1 ? i + 1 : -1,
                                           .end_layer = i < BUCKETS - 1 ? i + 2 : -1,
                                           .zero = 1,
+                                          .made = CS_MADE_WITH_WEIGHTS,
                                           .grad = (size_t)i * COUNT * sizeof grads[0],
                                           .own_grad = (size_t)i * COUNT * sizeof grads[0]};
     r->params = (struct cs_params){.device = &r->device,

@@ -56,6 +56,29 @@ static const struct row {
     {{.seed = 43, .dp = 2, .llm_keys = CS_TEST_GEMMA4, .is_tied = true},                 false},
 };
 
+/* Gradients that halves of a split backward make are summed behind the half; copies sum what is left of
+ * them. */
+static const struct layout_row split_rows[] = {
+  /* clang-format off */
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1"}, 6},
+    {{.dp = 2, .llm_pp = 3, .schedule = "zb-h1", .is_tied = true, .is_qwen2 = true, .recompute = "full"}, 8},
+    {{.dp = 2, .schedule = "zb-h2", .is_qwen3 = true}, 4},
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1", .has_experts = true, .recompute = "selective"}, 6},
+    {{.dp = 2, .schedule = "zb-h1", .is_recurrent = true}, 4},
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1", .llm_keys = CS_TEST_GEMMA4, .is_tied = true}, 6},
+    {{.dp = 2, .schedule = "zb-h1", .n_encoders = 2, .vision_pp = 2}, 8},
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1", .rules = "train:* freeze:vision.encoder*"}, 6},
+    {{.dp = 2, .schedule = "zb-h2", .rules = "train:vision.projector"}, 4},
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1", .modality = "encoder-first", .rules = "train:* freeze:llm.layers.0"}, 4},
+    {{.dp = 2, .llm_tp = 2, .schedule = "zb-h1", .is_qwen3 = true}, 6},
+    {{.dp = 2, .llm_tp = 2, .schedule = "zb-h1", .modality = "encoder-colocated"}, 4},
+    {{.dp = 2, .llm_pp = 2, .schedule = "three-phase", .modality = "encoder-colocated"}, 4},
+    {{.seed = 171, .dp = 2, .llm_pp = 3, .schedule = "anchors", .modality = "encoder-colocated", .n_encoders = 2}, 6},
+    {{.dp = 2, .llm_pp = 2, .schedule = "zb-h1", .modality = "encoder-replicated"}, 4},
+    {{.dp = 2, .llm_pp = 2, .schedule = "1f1b", .modality = "encoder-replicated", .rules = "train:vision.projector"}, 4},
+  /* clang-format on */
+};
+
 /* Of the encoders another level than of the LLM, too. */
 static void every_level_agrees(bool is_lazy)
 {
@@ -67,6 +90,32 @@ static void every_level_agrees(bool is_lazy)
             if (!is_lazy || rows[i].options.dp <= 2)
                 agrees_with_one_rank(is_lazy, options, rows[i].is_on_one);
         }
+}
+
+static void split_levels_agree(bool is_lazy)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(split_rows); i++)
+        for (int zero = 2; zero <= 3; zero++) {
+            struct layout_row row = split_rows[i];
+            row.options.zero = zero;
+            row.options.vision_zero = i % 3 == 1 ? 5 - zero : zero;
+            if (is_lazy && i % 2 == (size_t)zero % 2) /* half of them are enough */
+                layout_all_agree_on_devices(&row, 1, 140 + (int)i, LAYOUT_LANE_SLOTS);
+            else if (!is_lazy)
+                layout_all_agree(&row, 1, 140 + (int)i, LAYOUT_LANE_SLOTS);
+        }
+}
+
+static void halves_and_copies_are_divided_too(void **state)
+{
+    (void)state;
+    split_levels_agree(false);
+}
+
+static void halves_and_copies_are_divided_on_devices_too(void **state)
+{
+    (void)state;
+    split_levels_agree(true);
 }
 
 static void divided_replicas_agree_with_one_rank(void **state)
@@ -238,7 +287,6 @@ static void what_cannot_be_divided_is_refused(void **state)
     (void)state;
     refused((struct cs_test_spec){.zero = 2}, "set dp or cp above 1");
     refused((struct cs_test_spec){.zero = 3}, "divides weights among");
-    refused((struct cs_test_spec){.zero = 2, .dp = 2, .schedule = "zb-h1"}, "splits backwards");
 }
 
 int main(void)
@@ -246,6 +294,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divided_replicas_agree_with_one_rank),
         cmocka_unit_test(divided_replicas_agree_on_devices),
+        cmocka_unit_test(halves_and_copies_are_divided_too),
+        cmocka_unit_test(halves_and_copies_are_divided_on_devices_too),
         cmocka_unit_test(contexts_divide_too),
         cmocka_unit_test(shared_matrices_are_divided_too),
         cmocka_unit_test(spread_experts_are_divided_too),

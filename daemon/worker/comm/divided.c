@@ -140,17 +140,40 @@ static bool is_of_one_stage(const struct cs_replicas *r, int32_t layer, int32_t 
     return a >= 0 && b >= 0 && r->params->bucket[a].stage == r->params->bucket[b].stage;
 }
 
+/* The loss makes gradients of its own weights in a forward. */
+static bool makes_forward(const struct cs_replicas *r, int32_t layer)
+{
+    for (int32_t i = 0; i < r->params->n_buckets; i++)
+        if (r->params->bucket[i].first_layer == layer &&
+            r->params->bucket[i].made == CS_MADE_FORWARD)
+            return true;
+    return false;
+}
+
+/* Gradients of an adapter's factor are made with the other factor; those of a matrix without any weights. */
+static bool reads_in_weight_half(const struct cs_replicas *r, int32_t layer)
+{
+    for (int32_t i = 0; i < r->params->n; i++)
+        if (r->params->shard[i].param->layer == layer &&
+            r->params->shard[i].param->role == CS_PARAM_ADAPTER_A)
+            return true;
+    return false;
+}
+
 static enum cs_status enter_on_device(struct cs_replicas *r, int32_t layer, int32_t step,
                                       struct cs_err *err)
 {
     const int32_t turn = cs_params_turn(r->params, layer);
+    const bool writes = step <= 0 || makes_forward(r, layer);
     void *const stream = r->device->stream, *const handle = r->device->handle;
     if (r->holds[turn] == layer)
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->come[turn], err));
-    if (step < 0 && r->is_summed[turn])
+    if (writes && r->is_summed[turn])
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->summed[turn], err));
-    r->is_summed[turn] = r->is_summed[turn] && step > 0;
-    return is_of_one_stage(r, layer, layer + step) ? start_weights(r, layer + step, err) : CS_OK;
+    r->is_summed[turn] = r->is_summed[turn] && !writes;
+    return step != 0 && is_of_one_stage(r, layer, layer + step)
+               ? start_weights(r, layer + step, err)
+               : CS_OK;
 }
 
 enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
@@ -158,7 +181,8 @@ enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, in
 {
     if (!cs_replicas_divides(replicas))
         return CS_OK;
-    CS_TRY(start_weights(replicas, layer, err));
+    if (step != 0 || reads_in_weight_half(replicas, layer))
+        CS_TRY(start_weights(replicas, layer, err));
     return cs_replicas_mem(replicas) != NULL ? enter_on_device(replicas, layer, step, err) : CS_OK;
 }
 
@@ -208,16 +232,30 @@ static enum cs_status sum_on_device(struct cs_replicas *r, int32_t bucket, struc
     return CS_OK;
 }
 
-enum cs_status cs_replicas_sum_layer(struct cs_replicas *r, int32_t layer, struct cs_err *err)
+enum cs_status cs_replicas_sum_layer(struct cs_replicas *r, int32_t layer, unsigned made,
+                                     struct cs_err *err)
 {
     for (int32_t i = 0; cs_replicas_divides(r) && i < r->params->n_buckets; i++) {
         const struct cs_bucket *b = &r->params->bucket[i];
-        if (b->first_layer != layer || b->zero < 2)
+        if (b->first_layer != layer || b->zero < 2 || (b->made & made) == 0)
             continue;
         CS_TRY(cs_replicas_mem(r) != NULL ? sum_on_device(r, i, err) : sum_on_host(r, i, err));
         r->has_sum[i] = true;
     }
     return CS_OK;
+}
+
+enum cs_status cs_replicas_settle(struct cs_replicas *r, int32_t stage, struct cs_err *err)
+{
+    if (!cs_replicas_divides(r) || cs_replicas_mem(r) == NULL)
+        return CS_OK;
+    for (int32_t i = 0; i < r->params->n_buckets; i++) {
+        const struct cs_bucket *b = &r->params->bucket[i];
+        if (b->stage == stage && b->zero >= 2 && !r->has_sum[i])
+            cs_device_zero(r->device, cs_params_at(r->params->state, b->own_grad),
+                           (size_t)cs_replicas_part(r, b) * r->params->grad_size);
+    }
+    return cs_replicas_after(r, r->device->stream, r->stream, err);
 }
 
 /* ---- life ---- */

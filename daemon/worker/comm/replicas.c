@@ -85,13 +85,13 @@ static bool is_due(const struct cs_replicas *r, int32_t bucket, int32_t layer)
     return b->first_layer == layer && b->zero < 2 && !r->is_started[bucket] && !r->is_late[bucket];
 }
 
-enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, bool is_last,
-                                      struct cs_err *err)
+enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, unsigned made,
+                                      bool is_last, struct cs_err *err)
 {
     struct cs_replicas *r = replicas;
     bool is_ordered = false;
-    CS_TRY(cs_replicas_sum_layer(r, layer, err));
-    if (r == NULL || cs_replicas_mem(r) == NULL || !is_last)
+    CS_TRY(cs_replicas_sum_layer(r, layer, made, err));
+    if (r == NULL || cs_replicas_mem(r) == NULL || !is_last || (made & CS_MADE_WITH_WEIGHTS) == 0)
         return CS_OK;
     for (int32_t i = 0; i < r->params->n_buckets; i++)
         if (is_due(r, i, layer))

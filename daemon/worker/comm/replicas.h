@@ -6,7 +6,7 @@
  * (ZeRO-1, Rajbhandari et al. 2020).
  *
  * Where a stage divides its gradients (zero 2) the sum of a layer is made behind its backward of every
- * slot, and added to the own part: slot by slot the sums over all replicas, while level 1 adds a replica's
+ * slot (of a split one behind each half what that has made), and added to the own part: slot by slot the sums over all replicas, while level 1 adds a replica's
  * slots first and then the replicas. With one slot a replica both have the same bits. Where it divides
  * weights (zero 3), those of a layer are gathered before its forward and before its backward; on devices
  * those of the layer that comes next meanwhile. All replicas run the same program, so they meet in the
@@ -44,19 +44,24 @@ enum cs_status cs_replicas_bind(struct cs_replicas *replicas, struct cs_params *
 void cs_replicas_begin(struct cs_replicas *replicas);
 /* Something is divided: enter and layer_done want to be told of every layer and slot. Accepts NULL. */
 bool cs_replicas_divides(const struct cs_replicas *replicas);
-/* A layer's forward (step 1) or backward (step -1) follows: its weights are whole and the memory of its
- * gradients is free for what is run from here on. Accepts NULL. */
+/* A layer's forward (step 1), backward or its input half (-1), or the weight half (0) follows: what it reads
+ * of the weights is whole, and the memory of gradients that it makes is free for what is run from here
+ * on. Accepts NULL. */
 enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
                                  struct cs_err *err) CS_NODISCARD;
-/* The backward of a layer has been run, on devices enqueued: gradients that are divided are summed. With
- * is_last, of the step's last slot, devices start the sums of the layers from `layer` on. Accepts
- * NULL. */
-enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, bool is_last,
-                                      struct cs_err *err) CS_NODISCARD;
+/* What makes gradients of a layer (made: enum cs_made) has been run, on devices enqueued: those that are
+ * divided are summed. With is_last, of the step's last slot, devices start the sums of the layers from
+ * `layer` on when its backward is over. Accepts NULL. */
+enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, unsigned made,
+                                      bool is_last, struct cs_err *err) CS_NODISCARD;
 /* On the host: how enter and layer_done move messages while another thread has the transport; returns
  * when they are through, or the step has failed. Without it they use the transport. Accepts NULL. */
 typedef void cs_replicas_move_fn(void *user, struct cs_xfer *xfer, int n);
 void cs_replicas_move_by(struct cs_replicas *replicas, cs_replicas_move_fn *move, void *user);
+/* Sums of what is divided are on the device's stream from here on; of a stage that had no slot they are 0.
+ * Accepts NULL. */
+enum cs_status cs_replicas_settle(struct cs_replicas *replicas, int32_t stage,
+                                  struct cs_err *err) CS_NODISCARD;
 /* the rest of the sums; the device's stream waits for all of them */
 enum cs_status cs_replicas_reduce(struct cs_replicas *replicas, struct cs_err *err) CS_NODISCARD;
 /* the updated weights, after what is on the device's stream */

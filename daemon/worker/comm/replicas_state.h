@@ -85,8 +85,9 @@ enum cs_status cs_replicas_bind_divided(struct cs_replicas *r, struct cs_err *er
 void cs_replicas_free_divided(struct cs_replicas *r);
 /* weights are new, no slot of the step has a sum; accepts NULL */
 void cs_replicas_forget(struct cs_replicas *r);
-/* the gradients of a layer's bucket, if it is divided; accepts NULL */
-enum cs_status cs_replicas_sum_layer(struct cs_replicas *r, int32_t layer,
+/* the gradients of a layer's buckets that are divided, of kinds (enum cs_made) that are complete; accepts
+ * NULL */
+enum cs_status cs_replicas_sum_layer(struct cs_replicas *r, int32_t layer, unsigned made,
                                      struct cs_err *err) CS_NODISCARD;
 
 #endif

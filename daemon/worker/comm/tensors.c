@@ -13,6 +13,8 @@ struct cs_tensor_ranks {
         *move;            /* two for each part of a gradient that comes or goes; peers: places */
     struct cs_xfer *xfer; /* the same over sockets */
     int n_moves;
+    int32_t layer;        /* whose gradients are summed now, -1: all that replicas do not divide */
+    unsigned made;        /* ... of which kinds (enum cs_made) */
     bool has_sums;        /* some are summed in place */
     void *theirs;         /* the device's memory: those that come, one behind the other */
     size_t theirs_bytes;  /* of all of them */
@@ -26,13 +28,15 @@ static bool is_summed(const struct cs_shard *t)
     return t->grad != NULL && cs_shard_is_summed(t);
 }
 
-/* Now: at the end of a step (layer -1), or behind the backward of a layer that replicas divide. */
-static bool is_due(const struct cs_tensor_ranks *r, const struct cs_shard *t, int32_t layer)
+/* Now: at the end of a step, or behind what makes gradients of a layer that replicas divide. */
+static bool is_due(const struct cs_tensor_ranks *r, const struct cs_shard *t)
 {
     if (!is_summed(t))
         return false;
-    const bool is_divided = t->bucket >= 0 && r->params->bucket[t->bucket].zero >= 2;
-    return layer < 0 ? !is_divided : is_divided && t->param->layer == layer;
+    const struct cs_bucket *b = t->bucket >= 0 ? &r->params->bucket[t->bucket] : NULL;
+    if (b == NULL || b->zero < 2)
+        return r->layer < 0;
+    return t->param->layer == r->layer && (b->made & r->made) != 0;
 }
 
 /* Devices sum in place what all ranks of the stage have parts of: an encoder whose items they share is large,
@@ -48,16 +52,17 @@ static size_t bytes_of(const struct cs_tensor_ranks *r, const struct cs_shard *t
 }
 
 /* Everybody sends what it has to all that have the same: these are norms of heads, keys that repeat. */
-static void list_moves(struct cs_tensor_ranks *r, int32_t layer)
+static void list_moves(struct cs_tensor_ranks *r, int32_t layer, unsigned made)
 {
     char *theirs = r->theirs;
+    r->layer = layer;
+    r->made = made;
     r->n_moves = 0;
     r->has_sums = false;
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        r->has_sums = r->has_sums || (is_due(r, t, layer) && is_summed_in_place(r, t));
-        for (int k = 0; is_due(r, t, layer) && !is_summed_in_place(r, t) && k < t->part->holders;
-             k++) {
+        r->has_sums = r->has_sums || (is_due(r, t) && is_summed_in_place(r, t));
+        for (int k = 0; is_due(r, t) && !is_summed_in_place(r, t) && k < t->part->holders; k++) {
             const int peer = r->at - t->part->holder + k; /* holders follow each other */
             const size_t bytes = bytes_of(r, t);
             if (k == t->part->holder)
@@ -108,12 +113,12 @@ static void add_parts(const struct cs_tensor_ranks *r, const struct cs_shard *t,
 }
 
 /* All entries of a bucket are: what lies between them is nobody's. */
-static bool is_all_summed(const struct cs_tensor_ranks *r, int32_t bucket, int32_t layer)
+static bool is_all_summed(const struct cs_tensor_ranks *r, int32_t bucket)
 {
     bool is_all = bucket >= 0;
     for (int32_t i = 0; is_all && i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        is_all = t->bucket != bucket || (is_due(r, t, layer) && is_summed_in_place(r, t));
+        is_all = t->bucket != bucket || (is_due(r, t) && is_summed_in_place(r, t));
     }
     return is_all;
 }
@@ -125,34 +130,35 @@ static enum cs_status sum_one(struct cs_tensor_ranks *r, void *grads, int64_t n,
 }
 
 /* Whole buckets where that can be: an encoder has hundreds of small gradients. */
-static enum cs_status sum_in_place(struct cs_tensor_ranks *r, int32_t layer, struct cs_err *err)
+static enum cs_status sum_in_place(struct cs_tensor_ranks *r, struct cs_err *err)
 {
     for (int32_t i = 0; i < r->params->n_buckets; i++)
-        if (is_all_summed(r, i, layer))
+        if (is_all_summed(r, i))
             CS_TRY(sum_one(r, cs_params_at(r->params->state, r->params->bucket[i].grad),
                            r->params->bucket[i].n, err));
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        if (is_due(r, t, layer) && is_summed_in_place(r, t) && !is_all_summed(r, t->bucket, layer))
+        if (is_due(r, t) && is_summed_in_place(r, t) && !is_all_summed(r, t->bucket))
             CS_TRY(sum_one(r, t->grad, t->param->count, err));
     }
     return CS_OK;
 }
 
-static enum cs_status sum(struct cs_tensor_ranks *r, int32_t layer, struct cs_err *err)
+static enum cs_status sum(struct cs_tensor_ranks *r, struct cs_err *err)
 {
     char *theirs = r->theirs;
-    for (int32_t i = 0; layer >= 0 && i < r->params->n_buckets; i++)
-        if (r->params->bucket[i].first_layer == layer)
+    for (int32_t i = 0; r->layer >= 0 && i < r->params->n_buckets; i++)
+        if (r->params->bucket[i].first_layer == r->layer &&
+            (r->params->bucket[i].made & r->made) != 0)
             cs_params_settle_grads(r->params, i);
-    if (layer < 0)
+    if (r->layer < 0)
         cs_params_settle_grads(r->params, -1); /* their backwards are over */
     if (r->has_sums)
-        CS_TRY(sum_in_place(r, layer, err));
-    CS_TRY(exchange_parts(r, layer >= 0, err));
+        CS_TRY(sum_in_place(r, err));
+    CS_TRY(exchange_parts(r, r->layer >= 0, err));
     for (int32_t i = 0; i < r->params->n; i++) {
         const struct cs_shard *t = &r->params->shard[i];
-        if (!is_due(r, t, layer) || is_summed_in_place(r, t))
+        if (!is_due(r, t) || is_summed_in_place(r, t))
             continue;
         add_parts(r, t, theirs);
         theirs += (size_t)(t->part->holders - 1) * bytes_of(r, t);
@@ -163,17 +169,16 @@ static enum cs_status sum(struct cs_tensor_ranks *r, int32_t layer, struct cs_er
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks, struct cs_err *err)
 {
     if (ranks != NULL)
-        list_moves(ranks, -1);
-    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, -1, err) : CS_OK;
+        list_moves(ranks, -1, 0);
+    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, err) : CS_OK;
 }
 
 enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t layer,
-                                          struct cs_err *err)
+                                          unsigned made, struct cs_err *err)
 {
     if (ranks != NULL)
-        list_moves(ranks, layer);
-    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, layer, err)
-                                                                    : CS_OK;
+        list_moves(ranks, layer, made);
+    return ranks != NULL && (ranks->n_moves > 0 || ranks->has_sums) ? sum(ranks, err) : CS_OK;
 }
 
 void cs_tensor_ranks_move_by(struct cs_tensor_ranks *ranks, cs_replicas_move_fn *move, void *user)

@@ -25,10 +25,10 @@ void cs_tensor_ranks_free(struct cs_tensor_ranks *ranks); /* accepts NULL */
  * afterwards. Accepts NULL. */
 enum cs_status cs_tensor_ranks_reduce(struct cs_tensor_ranks *ranks,
                                       struct cs_err *err) CS_NODISCARD;
-/* Those, behind the backward of a layer, before replicas sum them; hosts by the same move as they
+/* Those, behind what makes them in a layer (enum cs_made), before replicas sum them; hosts by the same move as they
  * (cs_replicas_move_by). Accepts NULL. */
 enum cs_status cs_tensor_ranks_layer_done(struct cs_tensor_ranks *ranks, int32_t layer,
-                                          struct cs_err *err) CS_NODISCARD;
+                                          unsigned made, struct cs_err *err) CS_NODISCARD;
 void cs_tensor_ranks_move_by(struct cs_tensor_ranks *ranks, cs_replicas_move_fn *move, void *user);
 /* The whole values of a shard (whole->count floats) on the first rank of the stage, from what each has
  * of it (own, param->count floats; of an expert what cs_expert_ranks_collect gave); all of its ranks call it in one order. *out: there own where it is

@@ -38,23 +38,48 @@ static void back_layer(void *user, int32_t layer)
     note(exec, cs_replicas_enter(exec->config.replicas, layer, -1, &err), &err);
 }
 
-static void layer_done(void *user, int32_t layer)
+static void weigh_layer(void *user, int32_t layer)
 {
     struct cs_exec *exec = user;
     struct cs_err err = {0};
-    note(exec, cs_tensor_ranks_layer_done(exec->config.tensors, layer, &err), &err);
-    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, exec->is_last_slot, &err),
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, 0, &err), &err);
+}
+
+static void sum_layer(struct cs_exec *exec, int32_t layer, unsigned made)
+{
+    struct cs_err err = {0};
+    note(exec, cs_tensor_ranks_layer_done(exec->config.tensors, layer, made, &err), &err);
+    note(exec, cs_replicas_layer_done(exec->config.replicas, layer, made, exec->is_last_slot, &err),
          &err);
 }
 
+static void made_layer(void *user, int32_t layer)
+{
+    sum_layer(user, layer, CS_MADE_FORWARD);
+}
+
+static void half_layer(void *user, int32_t layer)
+{
+    sum_layer(user, layer, CS_MADE_WITH_INPUT);
+}
+
+static void layer_done(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    sum_layer(exec, layer, exec->made);
+}
+
 /* Replicas' weights come in before the first layer that reads them, gradients go out behind the
- * last backward that adds to them; those that are divided, behind every one. */
+ * last backward that adds to them; those that are divided, behind everything that makes some. */
 static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
 {
     const bool divides = cs_replicas_divides(exec->config.replicas);
     exec->is_last_slot = slot == exec->program->n_slots - 1;
     exec->watch = (struct cs_watch){.before = before_layer,
+                                    .made = divides ? made_layer : NULL,
                                     .back = divides ? back_layer : NULL,
+                                    .half = divides ? half_layer : NULL,
+                                    .weigh = divides ? weigh_layer : NULL,
                                     .done = exec->is_last_slot || divides ? layer_done : NULL,
                                     .user = exec};
     return exec->config.replicas != NULL ? &exec->watch : NULL;
@@ -208,6 +233,7 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
             e.layer.loads_to = cs_boundary_loads(exec->boundary, i, a->slot, 1);
     }
     saved->is_split = is_half;
+    exec->made = CS_MADE_BACKWARD;
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
     clear_unused(exec, a);
@@ -239,6 +265,7 @@ enum cs_status cs_exec_backward_weight(struct cs_exec *exec, const struct cs_act
     struct cs_saved *saved = exec->saved[a->slot * exec->config.plan->n_stages + a->stage];
     struct cs_ctx ctx;
     struct cs_run run = run_on(exec, &ctx, a);
+    exec->made = CS_MADE_WITH_WEIGHTS;
     if (saved == NULL) { /* the input half left nothing */
         cs_stage_bwd_weight(exec->stage[a->stage], &run, NULL);
         cs_graphs_close(exec->graphs, a->id);

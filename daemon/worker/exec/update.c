@@ -47,6 +47,7 @@ enum cs_status cs_exec_tensors(struct cs_exec *exec, const struct cs_action *act
 enum cs_status cs_exec_copies(struct cs_exec *exec, const struct cs_action *action,
                               struct cs_err *err)
 {
+    CS_TRY(cs_replicas_settle(exec->config.replicas, action->stage, err));
     return cs_copies_reduce(exec->config.copies, action->stage, err);
 }
 

@@ -146,7 +146,8 @@ static void note(struct cs_later *later, const struct cs_wgrad *g)
         later->wgrad = realloc(later->wgrad, (size_t)later->room * sizeof *later->wgrad);
         CS_ASSERT(later->wgrad != NULL);
     }
-    later->wgrad[later->n++] = *g;
+    later->wgrad[later->n] = *g;
+    later->wgrad[later->n++].layer = later->layer;
 }
 
 static void make_or_note(struct cs_run *run, const struct cs_wgrad *g)
@@ -175,11 +176,12 @@ void cs_run_moe_wgrad(struct cs_run *run, const struct cs_moe_groups *groups, in
     make_or_note(run, &g);
 }
 
-void cs_run_later(struct cs_run *run, struct cs_later *later)
+void cs_run_later(struct cs_run *run, struct cs_later *later, int32_t layer)
 {
-    for (int32_t i = 0; i < later->n; i++)
-        make(run, &later->wgrad[i]);
-    later->n = 0;
+    while (later->n_made < later->n && later->wgrad[later->n_made].layer == layer)
+        make(run, &later->wgrad[later->n_made++]);
+    if (later->n_made == later->n)
+        later->n = later->n_made = 0;
 }
 
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,

@@ -19,6 +19,7 @@
  * dy and x stay where they are until then. */
 struct cs_later {
     struct cs_wgrad {
+        int32_t layer; /* of the stage */
         int64_t rows, in, out;
         const void *dy, *x;
         const struct cs_shard *w, *b;
@@ -26,6 +27,8 @@ struct cs_later {
     } * wgrad;
 
     int32_t n, room;
+    int32_t layer;           /* whose backward runs */
+    int32_t n_made;          /* of them already */
     struct cs_scratch *held; /* memory of dy and x */
 };
 
@@ -33,8 +36,12 @@ struct cs_later {
 struct cs_watch {
     void (*at)(void *user, int32_t layer);     /* its calls follow, forward or backward */
     void (*before)(void *user, int32_t layer); /* its forward is about to read weights */
-    void (*back)(void *user, int32_t layer);   /* its backward is about to read and add */
-    void (*done)(void *user, int32_t layer);   /* its gradients of this slot are enqueued */
+    void (*made)(void *user,
+                 int32_t layer); /* the forward of the head, with gradients, is enqueued */
+    void (*back)(void *user, int32_t layer);  /* its backward is about to read and add */
+    void (*half)(void *user, int32_t layer);  /* the input half of its backward is enqueued */
+    void (*weigh)(void *user, int32_t layer); /* the weight half is about to add */
+    void (*done)(void *user, int32_t layer);  /* its gradients of this slot are enqueued */
     /* Calls are written down and run later: what is to be asked there, of whom, and with which
      * number; NULL: at once. */
     void (*call)(void *user, void (*what)(void *whom, int32_t number), void *whom, int32_t number);
@@ -246,7 +253,8 @@ void cs_run_linear_wgrad(struct cs_run *run, int64_t rows, int64_t in, int64_t o
 /* The same of a matrix for each expert: rows by place, w the first of all experts'. */
 void cs_run_moe_wgrad(struct cs_run *run, const struct cs_moe_groups *groups, int64_t in,
                       int64_t out, const void *dy, const void *x, const struct cs_shard *w);
-void cs_run_later(struct cs_run *run, struct cs_later *later); /* make them, in order; empties it */
+/* Make those of a layer of the stage; layers in the order of the backward. With the last it is empty. */
+void cs_run_later(struct cs_run *run, struct cs_later *later, int32_t layer);
 /* dx (rows, in) = (dy (rows, out) w) act'(pre), the gradient before the activation below */
 void cs_run_linear_dgrad_act(struct cs_run *run, int64_t rows, int64_t in, int64_t out,
                              const void *dy, const struct cs_shard *w, enum cs_act act,

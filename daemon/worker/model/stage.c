@@ -318,6 +318,8 @@ void cs_stage_fwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         kept->x = put_in_order(stage, run, i, x);
         run->keep = i >= stage->lowest && !is_redone(stage, i) ? keep : NULL;
         fwd_layer(stage, run, i, ends, out, kept);
+        if (run->watch != NULL && saved != NULL && l->layer->kind == CS_LAYER_HEAD)
+            tell(stage, run->watch->made, run->watch, i);
         run->keep = keep;
         cs_scratch_rewind(run->scratch, mark);
         x = out;
@@ -363,6 +365,7 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     /* dx may be NULL for want of rows here, while other ranks have some */
     const bool enters = l->layer->needs_input_grad && cs_stage_enters_order(s, run, i);
     run->later = is_held(s, saved, i) ? &saved->later : NULL;
+    saved->later.layer = i;
     run->keep = is_held(s, saved, i) ? &saved->held : NULL;
     if (cs_stage_leaves_order(s, run, i)) {
         void *in_order = cs_run_hold(run, cs_layer_n_out(l, run));
@@ -411,8 +414,8 @@ void cs_stage_bwd(const struct cs_stage_model *stage, struct cs_run *run, const 
         }
         bwd_layer(stage, run, i, ends, dy, out, saved);
         cs_feeds_give(run, &stage->layer[i], ends, out);
-        if (run->watch != NULL && !saved->is_split)
-            tell(stage, run->watch->done, run->watch, i);
+        if (run->watch != NULL)
+            tell(stage, saved->is_split ? run->watch->half : run->watch->done, run->watch, i);
         dy = out;
     }
     cs_scratch_rewind(run->scratch, start);
@@ -423,8 +426,12 @@ void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
 {
     run->keep = NULL;
     run->later = NULL;
-    if (saved != NULL)
-        cs_run_later(run, &saved->later);
-    for (int32_t i = stage->stage->n_layers - 1; run->watch != NULL && i >= stage->lowest; i--)
-        tell(stage, run->watch->done, run->watch, i);
+    for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
+        if (run->watch != NULL)
+            tell(stage, run->watch->weigh, run->watch, i);
+        if (saved != NULL)
+            cs_run_later(run, &saved->later, i);
+        if (run->watch != NULL)
+            tell(stage, run->watch->done, run->watch, i);
+    }
 }

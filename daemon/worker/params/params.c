@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/plan/plan_schedule.h"
 
 static int32_t stage_layers(const struct cs_plan *plan, int rank, int32_t stage,
                             const struct cs_stage **out)
@@ -197,6 +198,14 @@ static void view_graph(struct cs_params *p, const struct cs_graph *graph,
             share_guest(p, &plan->stages[s]);
 }
 
+static bool splits_backward(const struct cs_plan *plan)
+{
+    const struct cs_schedule_info *schedule = NULL; /* plans of numbers alone have none */
+    return plan->schedule != NULL &&
+           cs_plan_schedule_find(plan->schedule, &schedule, NULL) == CS_OK &&
+           schedule->splits_backward;
+}
+
 enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan *plan, int rank,
                              struct cs_device *device, struct cs_params **out, struct cs_err *err)
 {
@@ -213,6 +222,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
+    a.splits_backward = splits_backward(plan);
     view_graph(p, graph, plan, rank);
     p->embed_rank = p->head_rank = -1;
     p->n_replicas = cs_plan_holders(plan, a.rank);

@@ -73,6 +73,15 @@ struct cs_holders {
     int32_t n, at;
 };
 
+/* What of a slot's work makes a gradient complete. Where gradients are divided they are summed behind it,
+ * and their memory is another layer's then: those that halves of a split backward make are apart. */
+enum cs_made {
+    CS_MADE_FORWARD = 1 << 0,      /* the loss makes those of its own weights */
+    CS_MADE_WITH_INPUT = 1 << 1,   /* the input half of a backward: norms, tables */
+    CS_MADE_WITH_WEIGHTS = 1 << 2, /* its weight half, or the whole backward */
+    CS_MADE_BACKWARD = CS_MADE_WITH_INPUT | CS_MADE_WITH_WEIGHTS
+};
+
 /* Parameters that replicas sum, or gather, together: those of some layers of one stage, one behind the
  * other. Its elements are dealt out evenly: replica k updates the k-th part (ZeRO, Rajbhandari et al.
  * 2020). Where gradients or weights are divided it has those of one layer. */
@@ -84,6 +93,7 @@ struct cs_bucket {
                                      * done; -1: of a tied embedding, after all others */
     int32_t zero;                   /* what is divided (cs_stage.zero), of a tied embedding 1 */
     int32_t stage;                  /* of the plan */
+    enum cs_made made;              /* where gradients are divided: of which kind they are */
     bool
         has_copies; /* of an encoder, on other ranks of the replica: they are summed before replicas are */
     /* bytes from the beginning of `weights` and of `state`: all of it, and this replica's part */

@@ -101,6 +101,12 @@ static int32_t zero_of(const struct cs_places *a, const struct cs_shard *t)
     return zero < 2 ? 1 : zero;
 }
 
+static enum cs_made made_of(const struct cs_places *a, const struct cs_shard *t)
+{
+    return zero_of(a, t) < 2 ? CS_MADE_WITH_WEIGHTS
+                             : cs_places_made(a->params, t, a->splits_backward);
+}
+
 /* The n-th bucket begins here. */
 static void open_bucket(struct cs_places *a, int32_t n, const struct cs_shard *t)
 {
@@ -112,6 +118,7 @@ static void open_bucket(struct cs_places *a, int32_t n, const struct cs_shard *t
         .held = b->held,
         .first_layer = is_late(a->params, t) ? -1 : layer,
         .zero = zero_of(a, t),
+        .made = made_of(a, t),
         .stage = t->is_tied_head ? -1 : stage_of(a, layer),
     };
     b->has_copies = b->stage >= 0 && a->plan->stages[b->stage].copies > 1;
@@ -130,9 +137,10 @@ static void close_bucket(struct cs_places *a, int32_t *n)
     a->params->bucket[*n] = next;
 }
 
-/* Entries that are held so in the order of layers and groups, in buckets. */
-static void fill_buckets(struct cs_places *a, bool is_trained, enum cs_held held, int32_t *n)
+/* Entries that are held and made so in the order of layers and groups, in buckets; made 0: frozen ones. */
+static void fill_buckets(struct cs_places *a, enum cs_held held, enum cs_made made, int32_t *n)
 {
+    const bool is_trained = made != 0;
     struct cs_params *p = a->params;
     const int64_t most = BUCKET_BYTES / (int64_t)p->grad_size;
     p->bucket[*n].at = a->at;
@@ -142,7 +150,7 @@ static void fill_buckets(struct cs_places *a, bool is_trained, enum cs_held held
         const struct cs_bucket *b = &p->bucket[*n];
         const int32_t layer = t->param->layer;
         if (t->param->is_trainable != is_trained || a->is_placed[i] || cs_places_is_view(p, t) ||
-            cs_params_holders(p, t) != &p->holders[held] ||
+            cs_params_holders(p, t) != &p->holders[held] || (is_trained && made_of(a, t) != made) ||
             (!is_trained && (is_late(p, t) || zero_of(a, t) < 3)))
             continue;
         const bool is_empty = a->at == b->at;
@@ -168,16 +176,18 @@ bool cs_places_share_tied_grad(const struct cs_params *p)
 
 void cs_places_plan(struct cs_places *places)
 {
+    static const enum cs_made kinds[] = {CS_MADE_WITH_WEIGHTS, CS_MADE_WITH_INPUT, CS_MADE_FORWARD};
     struct cs_places *a = places;
     struct cs_params *p = a->params;
     for (int32_t i = 0; i < p->n; i++)
         p->shard[i].bucket = -1;
     for (int held = 0; held < CS_HELDS; held++)
-        fill_buckets(a, true, (enum cs_held)held, &p->n_buckets);
+        for (size_t i = 0; i < CS_ARRAY_LEN(kinds); i++)
+            fill_buckets(a, (enum cs_held)held, kinds[i], &p->n_buckets);
     a->n_trained_own = p->bucket[p->n_buckets].own_at;
     p->n_all_buckets = p->n_buckets;
     for (int held = 0; held < CS_HELDS; held++)
-        fill_buckets(a, false, (enum cs_held)held, &p->n_all_buckets);
+        fill_buckets(a, (enum cs_held)held, (enum cs_made)0, &p->n_all_buckets);
     a->n_in_buckets = a->at;
     for (int32_t i = 0; i < p->n; i++)
         if (!a->is_placed[i] && !cs_places_is_view(p, &p->shard[i]))

@@ -16,6 +16,7 @@ struct cs_places {
     struct cs_params *params;
     const struct cs_plan *plan;
     int rank;
+    bool splits_backward;   /* the plan's schedule */
     struct cs_place *place; /* (params->n) */
     bool *is_placed;        /* (params->n) */
     int32_t n;
@@ -33,6 +34,8 @@ bool cs_places_is_view(const struct cs_params *p, const struct cs_shard *t);
  * this rank. */
 bool cs_places_share_tied_grad(const struct cs_params *p);
 
+/* made.c: when a gradient of a slot is complete; is_split: the schedule splits backwards */
+enum cs_made cs_places_made(const struct cs_params *p, const struct cs_shard *t, bool is_split);
 /* All entries get their places, in params->shard and buckets; place and is_placed: room for all. */
 void cs_places_plan(struct cs_places *places);
 /* Bytes of the blocks (params->weight_bytes, grad_bytes, state_bytes), and where buckets lie. */

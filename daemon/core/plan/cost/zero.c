@@ -107,9 +107,19 @@ static int64_t exposed(int64_t moves_ns, int64_t works_ns, bool is_cpu)
     return is_cpu ? moves_ns : larger(moves_ns - works_ns, 0);
 }
 
+/* Where backwards are split, weights come before the input half and sums follow the weight half. */
+static void add_split(const struct cs_layer *layer, const struct cs_layer_cost *cost,
+                      int64_t sum_ns, int64_t come_ns, bool is_cpu, struct cs_stage *stage)
+{
+    if (layer->needs_input_grad)
+        stage->bwd_input_ns += exposed(come_ns, cost->bwd_input_ns, is_cpu);
+    if (layer->needs_weight_grad)
+        stage->bwd_weight_ns += exposed(sum_ns, cost->bwd_weight_ns, is_cpu);
+}
+
 static void add_layer(const struct cs_graph *graph, const struct cs_layer *layer,
                       const struct cs_device_class *device, const struct cs_layer_cost *cost,
-                      int32_t holders, struct cs_stage *stage)
+                      int32_t holders, bool is_split, struct cs_stage *stage)
 {
     const struct parts part = divided(graph, layer);
     const int element = cs_device_element_bytes(device);
@@ -120,20 +130,22 @@ static void add_layer(const struct cs_graph *graph, const struct cs_layer *layer
     const int64_t back_ns =
         exposed(sum_ns + come_ns, cost->bwd_input_ns + cost->bwd_weight_ns, is_cpu);
     stage->fwd_ns += exposed(come_ns, cost->fwd_ns, is_cpu);
-    if (layer->needs_input_grad)
+    if (is_split && layer->needs_input_grad)
+        add_split(layer, cost, sum_ns, come_ns, is_cpu, stage);
+    else if (layer->needs_input_grad)
         stage->bwd_input_ns += back_ns;
     else if (layer->needs_weight_grad)
         stage->bwd_weight_ns += back_ns;
 }
 
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
-                   const struct cs_layer_cost *cost, struct cs_plan *plan)
+                   const struct cs_layer_cost *cost, bool is_split, struct cs_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         const int32_t holders = cs_plan_holders(plan, stage->rank);
         for (int32_t l = stage->first_layer;
              stage->zero >= 2 && holders > 1 && l < stage->first_layer + stage->n_layers; l++)
-            add_layer(graph, &graph->layers[l], device, &cost[l], holders, stage);
+            add_layer(graph, &graph->layers[l], device, &cost[l], holders, is_split, stage);
     }
 }

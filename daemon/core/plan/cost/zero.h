@@ -20,8 +20,9 @@ struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struc
  * one comes or goes while the other works; of one on a CPU rank. */
 int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
-/* Times of stages grow by what is not hidden behind their layers; on CPU ranks nothing is. */
+/* Times of stages grow by what is not hidden behind their layers; on CPU ranks nothing is. is_split: the
+ * schedule splits backwards. */
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
-                   const struct cs_layer_cost *cost, struct cs_plan *plan);
+                   const struct cs_layer_cost *cost, bool is_split, struct cs_plan *plan);
 
 #endif

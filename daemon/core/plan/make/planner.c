@@ -218,12 +218,12 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_devices(&p, err));
     cs_plan_derive(graph, arena, p.plan);
     cs_plan_make_groups(p.plan, arena);
-    CS_TRY(cs_zero_stages(spec, graph, &p.placing, p.plan, err));
+    CS_TRY(cs_zero_stages(spec, graph, p.plan, err));
     CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
     cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
     cs_stage_step_costs(p.graph, cluster->device, p.profile, p.plan);
     cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
-    cs_zero_times(p.graph, cluster->device, p.cost, p.plan);
+    cs_zero_times(p.graph, cluster->device, p.cost, p.placing.schedule->splits_backward, p.plan);
     for (int32_t s = 0; s < p.plan->n_stages; s++)
         cs_offload_times(&p.plan->stages[s], (int32_t)cs_planner_live(&p, p.plan->stages[s].branch,
                                                                       p.plan->stages[s].index));

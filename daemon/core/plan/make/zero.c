@@ -7,43 +7,27 @@ int32_t cs_zero_level(const struct cs_spec *spec, const struct cs_graph *graph, 
     return given != NULL && given->zero > 1 ? given->zero : 1;
 }
 
-/* A gradient that is summed whenever a slot has passed its layer must be complete by then, and the next
- * layer uses its memory. */
-static enum cs_status check_stage(const struct cs_graph *graph, const struct cs_placing *placing,
-                                  const struct cs_plan *plan, const struct cs_stage *stage,
-                                  struct cs_err *err)
+static enum cs_status check_stage(const struct cs_graph *graph, const struct cs_plan *plan,
+                                  const struct cs_stage *stage, struct cs_err *err)
 {
     const char *name = graph->branches[stage->branch].name;
-    if (cs_placing_copies(placing))
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.zero = %d: encoders are copied to the ranks of the LLM, "
-                       "whose gradients are summed over the copies at the end of a step; choose "
-                       "modality encoder-parallel, or zero = 1",
-                       name, stage->zero);
     if (cs_plan_holders(plan, stage->rank) < 2)
         return cs_fail(err, CS_PLAN,
                        "plan.parallel.%s.zero = %d divides %s among ranks that have the same "
                        "weights, but each of %s has them alone; set dp or cp above 1, or leave "
                        "zero away",
                        name, stage->zero, stage->zero == 2 ? "gradients" : "weights", name);
-    if (placing->schedule->splits_backward)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.zero = %d: schedule %s splits backwards, between whose "
-                       "halves gradients would have to stay whole; choose 1f1b, gpipe or "
-                       "interleaved, or zero = 1",
-                       name, stage->zero, placing->schedule->name);
     return CS_OK;
 }
 
 enum cs_status cs_zero_stages(const struct cs_spec *spec, const struct cs_graph *graph,
-                              const struct cs_placing *placing, struct cs_plan *plan,
-                              struct cs_err *err)
+                              struct cs_plan *plan, struct cs_err *err)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         stage->zero = cs_zero_level(spec, graph, stage->branch);
         if (stage->zero > 1)
-            CS_TRY(check_stage(graph, placing, plan, stage, err));
+            CS_TRY(check_stage(graph, plan, stage, err));
     }
     return CS_OK;
 }

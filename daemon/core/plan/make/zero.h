@@ -8,9 +8,8 @@
 /* 1: the optimizer's state alone */
 int32_t cs_zero_level(const struct cs_spec *spec, const struct cs_graph *graph, int32_t branch);
 /* Fills zero of all stages, which are placed. CS_PLAN says why a level above 1 cannot be: nobody has the
- * same weights, backwards that are split, copies of encoders. */
+ * same weights. */
 enum cs_status cs_zero_stages(const struct cs_spec *spec, const struct cs_graph *graph,
-                              const struct cs_placing *placing, struct cs_plan *plan,
-                              struct cs_err *err) CS_NODISCARD;
+                              struct cs_plan *plan, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -279,6 +279,24 @@ static void back_layer(void *user, int32_t layer)
     cut(g, g->inner->back, g->inner->user, layer);
 }
 
+static void made_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->made, g->inner->user, layer);
+}
+
+static void half_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->half, g->inner->user, layer);
+}
+
+static void weigh_layer(void *user, int32_t layer)
+{
+    struct cs_graphs *g = user;
+    cut(g, g->inner->weigh, g->inner->user, layer);
+}
+
 static void after_layer(void *user, int32_t layer)
 {
     struct cs_graphs *g = user;
@@ -302,7 +320,10 @@ void cs_graphs_open(struct cs_graphs *graphs, struct cs_run *run)
     g->inner = run->watch;
     g->watch = (struct cs_watch){
         .before = g->inner != NULL && g->inner->before != NULL ? before_layer : NULL,
+        .made = g->inner != NULL && g->inner->made != NULL ? made_layer : NULL,
         .back = g->inner != NULL && g->inner->back != NULL ? back_layer : NULL,
+        .half = g->inner != NULL && g->inner->half != NULL ? half_layer : NULL,
+        .weigh = g->inner != NULL && g->inner->weigh != NULL ? weigh_layer : NULL,
         .done = g->inner != NULL && g->inner->done != NULL ? after_layer : NULL,
         .at = at_layer,
         .call = call_between,

@@ -39,6 +39,8 @@ struct cs_exec {
     struct cs_scratch scratch; /* of the compute thread */
     struct cs_watch watch;
     bool is_last_slot; /* of the step, whose pass is watched */
+    unsigned
+        made; /* of which kinds (enum cs_made) gradients of a layer are complete when it is done */
 
     /* saved activations: (n_slots, n_stages) in use, and sets to reuse per stage */
     struct cs_saved **saved, ***spare;
