@@ -82,6 +82,8 @@ static enum cs_status connect_devices(struct cs_generation *g, struct cs_device 
         cs_context_comm_new(device, g->plan, CS_GROUP_TP, g->rank, g->comm, 0, &g->sharers, err));
     CS_TRY(
         cs_context_comm_new(device, g->plan, CS_GROUP_ITEMS, g->rank, g->comm, 0, &g->items, err));
+    CS_TRY(
+        cs_context_comm_new(device, g->plan, CS_GROUP_EP, g->rank, g->comm, 0, &g->experts, err));
     CS_TRY(cs_context_comm_new(device, g->plan, CS_GROUP_COPIES, g->rank, g->comm, 0, &g->copies,
                                err));
     return cs_replicas_new(device, g->plan, g->rank, g->comm, g->deadline_ms, &g->replicas, err);
@@ -140,6 +142,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
         .context = g->context,
         .sharers = g->sharers,
         .items = g->items,
+        .experts = g->experts,
         .copies = g->copies,
         .replicas = g->replicas,
         .ring = ring,
@@ -154,6 +157,7 @@ void cs_generation_abort(struct cs_generation *generation)
 {
     cs_replicas_abort(generation->replicas);
     cs_context_comm_abort(generation->copies);
+    cs_context_comm_abort(generation->experts);
     cs_context_comm_abort(generation->items);
     cs_context_comm_abort(generation->sharers);
     cs_context_comm_abort(generation->context);
@@ -166,6 +170,7 @@ void cs_generation_leave(struct cs_generation *generation)
     cs_replicas_free(g->replicas);
     cs_trainer_free(g->trainer);
     cs_context_comm_free(g->copies);
+    cs_context_comm_free(g->experts);
     cs_context_comm_free(g->items);
     cs_context_comm_free(g->sharers);
     cs_context_comm_free(g->context);

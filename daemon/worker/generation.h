@@ -22,9 +22,10 @@ struct cs_generation {
     struct cs_context_comm *sharers; /* NULL: the host, or matrices are not shared */
     struct cs_context_comm
         *items; /* NULL: the host, or no others share items where matrices are shared */
-    struct cs_context_comm *copies; /* NULL: the host, or no encoder has copies */
-    struct cs_replicas *replicas;   /* NULL: one */
-    struct cs_trainer *trainer;     /* parameters and programs */
+    struct cs_context_comm *experts; /* NULL: the host, or experts are not spread */
+    struct cs_context_comm *copies;  /* NULL: the host, or no encoder has copies */
+    struct cs_replicas *replicas;    /* NULL: one */
+    struct cs_trainer *trainer;      /* parameters and programs */
 };
 
 /* Documents and place. Takes the reference of msg, also on failure; cs_generation_leave either way. */

@@ -125,6 +125,28 @@ for kind in recurrent experts; do
   compare 3 "$kind: encoder, LLM over 2 ranks, zb-h1" "$(split 1 2 striped zb-h1)" llm=data/$kind
   compare 4 "$kind: text over 4 ranks, striped" "$(texts 4 striped)" text=yes llm=data/$kind
 done
+# experts over the ranks of replicas, of a context, of both, beside shared matrices and divided gradients
+spread() { echo "parallel = { llm = { pp = 1, cp = $2, tp = ${4:-1}, ep = $3, recompute = \"${5:-none}\", zero = ${6:-1} } }, dp = $1,"; }
+python3 - data/experts/config.json >mixtral.json <<'PY'
+import json, sys
+config = {k: v for k, v in json.load(open(sys.argv[1])).items() if k not in ("num_experts", "moe_intermediate_size",
+          "norm_topk_prob", "mlp_only_layers", "decoder_sparse_step", "head_dim")}
+print(json.dumps({**config, "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 5}))
+PY
+"$C" model init mixtral.json data/mixtral --seed 2 --text data/text.txt --vocab 384 >/dev/null
+compare 2 "experts over 2 replicas" "$(spread 2 1 2)" text=yes llm=data/experts
+compare 2 "experts over 2 replicas in bf16" "$(spread 2 1 2)" text=yes llm=data/experts 'precision="bf16"'
+compare 2 "experts over 2 replicas, made again, slots of 2000 rows" "$(spread 2 1 2 1 full)" text=yes seq=2000 slots=2 batch=64 llm=data/experts
+compare 2 "experts over 2 parts of the rows" "$(spread 1 2 2)" text=yes llm=data/experts
+compare 2 "experts over 2 parts of the rows in bf16, slots of 2000 rows" "$(spread 1 2 2)" text=yes seq=2000 slots=2 batch=64 llm=data/experts 'precision="bf16"'
+compare 2 "experts over 2 replicas with an encoder" "parallel = { vision = { pp = 1 }, llm = { pp = 1, ep = 2 } }, modality = \"encoder-colocated\", dp = 2," llm=data/experts
+compare 2 "experts over 2 replicas, zero 3" "$(spread 2 1 2 1 none 3)" text=yes llm=data/experts
+compare 2 "experts of mixtral, 5 over 2 replicas" "$(spread 2 1 2)" text=yes llm=data/mixtral
+compare 2 "experts of mixtral, 5 over 2 replicas in bf16, all state in bf16" "$(spread 2 1 2)" text=yes llm=data/mixtral 'precision="bf16"' 'state="bf16"'
+compare 4 "experts over 2 of 4 replicas" "$(spread 4 1 2)" text=yes llm=data/experts
+compare 4 "experts over 2 replicas of 2 parts in bf16" "$(spread 2 2 4)" text=yes llm=data/experts 'precision="bf16"'
+compare 4 "experts over 2 replicas, matrices over 2 ranks" "$(spread 2 1 2 2 selective)" text=yes llm=data/experts
+compare 4 "experts over 2 replicas of 2 stages, zb-h1" "parallel = { llm = { pp = 2, ep = 2 } }, schedule = \"zb-h1\", dp = 2," text=yes llm=data/experts
 # ... and of items of encoders, on the ranks of the LLM or their own
 shared() { echo "parallel = { vision = { pp = 1, cp = $1 }, llm = { pp = 1, cp = $2 } }, modality = \"$3\", context = \"lpt\", schedule = \"${4:-1f1b}\","; }
 compare 2 "items over 2 ranks, those of the LLM" "$(shared 2 2 encoder-colocated)"

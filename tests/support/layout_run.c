@@ -29,7 +29,8 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     struct cs_device *device = r->is_lazy ? cs_lazy_device_new() : cs_test_device();
     struct cs_comm *comm = NULL;
     struct cs_channels *channels = NULL;
-    struct cs_context_comm *context = NULL, *sharers = NULL, *items = NULL, *copies = NULL;
+    struct cs_context_comm *context = NULL, *sharers = NULL, *items = NULL, *copies = NULL,
+                           *experts = NULL;
     struct cs_replicas *replicas = NULL;
     struct cs_trainer *t = NULL;
     enum cs_status status = CS_OK;
@@ -51,6 +52,9 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         status =
             cs_context_comm_new(device, made->plan, CS_GROUP_ITEMS, rank, comm, 60000, &items, err);
     if (status == CS_OK)
+        status =
+            cs_context_comm_new(device, made->plan, CS_GROUP_EP, rank, comm, 60000, &experts, err);
+    if (status == CS_OK)
         status = cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err);
     const struct cs_trainer_config config = {
         .spec = made->spec,
@@ -62,6 +66,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
         .context = context,
         .sharers = sharers,
         .items = items,
+        .experts = experts,
         .copies = copies,
         .replicas = replicas,
         .rank = rank,
@@ -74,6 +79,7 @@ static enum cs_status run_rank(void *user, int rank, const int *fds, struct cs_e
     cs_replicas_free(replicas);
     cs_trainer_free(t);
     cs_context_comm_free(copies);
+    cs_context_comm_free(experts);
     cs_context_comm_free(items);
     cs_context_comm_free(sharers);
     cs_context_comm_free(context);

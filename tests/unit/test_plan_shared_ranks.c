@@ -1,5 +1,5 @@
-/* Layouts with several ranks of a stage (tp, cp, ep): what has never run on GPUs is planned for CPU ranks and
- * refused for those by name, and what runs nowhere is refused for both. */
+/* Layouts with several ranks of a stage (tp, cp, ep): what GPUs run is planned for them, and what runs nowhere is
+ * refused. */
 #include "core/plan/make/planner.h"
 
 #include <setjmp.h>
@@ -52,25 +52,8 @@ static void assert_refused(const char *device, const struct row *row)
             fail_msg("\"%s\" does not say \"%s\"", err.text, row->words[w]);
 }
 
-static void what_no_gpu_has_run_is_planned_for_cpu_ranks_only(void **state)
-{
-    static const struct row rows[] = {
-  /* clang-format off */
-        {{.dp = 2, .llm_ep = 2, .has_experts = true}, {"plan.parallel.llm.ep = 2: experts are spread", "CPU ranks only yet, not on a h100-80g"}},
-  /* clang-format on */
-    };
-
-    (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_err err = {.text = ""};
-        if (plan_for("cpu", &rows[i].options, &err) != CS_OK)
-            fail_msg("%s", err.text);
-        assert_refused("h100-80g", &rows[i]);
-    }
-}
-
 /* rows split over GPUs, of all kinds of layers and slots with a degree of their own, items of encoders,
- * matrices, items beside matrices; encoders with replicas of their own number, and copies of them */
+ * matrices, experts, items beside matrices; encoders with replicas of their own number, and copies of them */
 static void gpus_split_rows_and_matrices(void **state)
 {
     static const struct cs_test_spec rows[] = {
@@ -87,6 +70,8 @@ static void gpus_split_rows_and_matrices(void **state)
         {.vision_dp = 3, .dp = 2},
         {.llm_tp = 2, .modality = "encoder-colocated"},
         {.llm_pp = 2, .modality = "encoder-colocated", .schedule = "three-phase"},
+        {.dp = 2, .llm_ep = 2, .has_experts = true},
+        {.dp = 2, .llm_cp = 2, .llm_tp = 2, .llm_ep = 4, .has_experts = true},
   /* clang-format on */
     };
 
@@ -211,7 +196,6 @@ static void plans_say_whether_rows_are_split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_no_gpu_has_run_is_planned_for_cpu_ranks_only),
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
         cmocka_unit_test(ranks_with_some_experts_have_less),

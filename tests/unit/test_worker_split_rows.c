@@ -162,12 +162,7 @@ static void contexts_agree_for_experts(void **state)
 /* Rows go to the ranks of their experts and back: among replicas, among the parts of a context, among
  * both; with fewer experts on some ranks than on others, frozen ones, empty slots (each step has one),
  * tensors of one expert or of all. */
-static void experts_on_several_ranks_agree_with_one_rank(void **state)
-{
-    static const struct {
-        struct cs_test_spec options;
-        int ranks;
-    } rows[] = {
+static const struct layout_row spread[] = {
   /* clang-format off */
         {{.has_experts = true, .dp = 2, .llm_ep = 2}, 4},
         {{.has_experts = true, .dp = 4, .llm_ep = 4, .n_encoders = -1}, 4},
@@ -192,15 +187,31 @@ static void experts_on_several_ranks_agree_with_one_rank(void **state)
         {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_cp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
         {{.llm_keys = CS_TEST_QWEN3_VL_MOE, .dp = 2, .llm_tp = 2, .llm_ep = 2, .n_encoders = -1, .schedule = "zb-h1"}, 4},
   /* clang-format on */
-    };
+};
 
-    (void)state;
-    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
-        struct cs_test_spec options = rows[i].options;
+static void experts_agree(bool is_lazy)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(spread); i++) {
+        struct cs_test_spec options = spread[i].options;
         options.seed = 80 + (int)i;
         options.slots = LAYOUT_REPLICA_SLOTS;
-        layout_agrees(options, rows[i].ranks);
+        layout_agrees_on(is_lazy, options, spread[i].ranks);
     }
+}
+
+static void experts_on_several_ranks_agree_with_one_rank(void **state)
+{
+    (void)state;
+    experts_agree(false);
+}
+
+/* ... and on devices, where rows go to all ranks and sums of experts come back. */
+static void experts_on_several_devices_agree_with_one_rank(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("CORNSTARCH_GRAPHS", "always", 1), 0);
+    experts_agree(true);
+    unsetenv("CORNSTARCH_GRAPHS");
 }
 
 /* Whoever is faster: what comes to an expert has one order, from run to run. */
@@ -219,11 +230,13 @@ static void experts_on_several_ranks_repeat_to_the_bit(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct layout_outcome first, again;
-        layout_run(&rows[i], NULL, &first);
-        layout_run(&rows[i], NULL, &again);
-        layout_assert_same(&first, &again);
-        layout_free(&first);
-        layout_free(&again);
+        for (int is_lazy = 0; is_lazy < 2; is_lazy++) {
+            layout_run_on(is_lazy != 0, &rows[i], NULL, &first);
+            layout_run_on(is_lazy != 0, &rows[i], NULL, &again);
+            layout_assert_same(&first, &again);
+            layout_free(&first);
+            layout_free(&again);
+        }
     }
 }
 
@@ -336,6 +349,7 @@ int main(void)
         cmocka_unit_test(contexts_agree_for_recurrent_layers),
         cmocka_unit_test(contexts_agree_for_experts),
         cmocka_unit_test(experts_on_several_ranks_agree_with_one_rank),
+        cmocka_unit_test(experts_on_several_devices_agree_with_one_rank),
         cmocka_unit_test(experts_on_several_ranks_repeat_to_the_bit),
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(contexts_of_devices_exchange_all_else),

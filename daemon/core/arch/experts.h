@@ -41,11 +41,10 @@ static inline int32_t cs_experts_held(const struct cs_experts *e, int32_t rank)
 }
 
 /* The most pairs of a row and an expert that can come to this rank for each of its own rows, where
- * all ranks have as many: a row has no expert twice. */
+ * all ranks have as many. */
 static inline int32_t cs_experts_pairs(const struct cs_experts *e)
 {
-    const int32_t held = cs_experts_held(e, e->ranks > 1 ? e->at : 0);
-    return cs_experts_ranks(e) * (e->top_k < held ? e->top_k : held);
+    return cs_experts_ranks(e) * e->top_k;
 }
 
 enum { CS_EXPERTS_MAX = 512 };

@@ -218,19 +218,18 @@ static void time_layer(const struct builder *b, const struct cs_layer *layer, co
     out->bwd_weight_ns = cost.bwd_weight_ns;
 }
 
-/* rows of pairs between the ranks of experts */
+/* rows between the ranks of experts */
 static void time_ways(const struct builder *b, const struct cs_layer *layer, struct at at,
                       struct cs_search_layer *out)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     if (at.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
         return;
-    const int64_t pairs = at.rows * arch->experts.top_k;
     at.cp = at.ep > at.cp ? at.ep : at.cp; /* whom they reach */
     const struct cs_device_class link = link_of(b, &at);
-    out->fwd_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_FWD, at.ep, &link);
+    out->fwd_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_FWD, at.ep, &link);
     if (layer->needs_input_grad || layer->needs_weight_grad)
-        out->bwd_input_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_BWD, at.ep, &link);
+        out->bwd_input_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_BWD, at.ep, &link);
 }
 
 static void fill_layer(const struct builder *b, const struct cs_layer *layer, struct at at,

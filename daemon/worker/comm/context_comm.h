@@ -1,6 +1,6 @@
 /* Exchanges in the middle of a stage's work between the GPUs that it is spread over: rows of a slot in a
- * context (worker/model/context.h), sums of those that share matrices (worker/layer/tensors.h); and at its end the
- * sums of copies of encoders (copies.h). Each has
+ * context (worker/model/context.h), sums of those that share matrices (worker/layer/tensors.h), rows on their way
+ * to experts (worker/layer/spread.h); and at its end the sums of copies of encoders (copies.h). Each has
  * an NCCL communicator of its ranks on a stream of its own, so that some of it travels while the rest
  * is computed. Calls enqueue only; exchanges run in the order of their starts, which is the same on all ranks. Used by
  * one thread; abort may come from another. */
@@ -14,7 +14,7 @@
 
 struct cs_context_comm;
 
-/* kind: CS_GROUP_CP, CS_GROUP_TP, CS_GROUP_ITEMS or CS_GROUP_COPIES (whose groups of all branches
+/* kind: CS_GROUP_CP, CS_GROUP_TP, CS_GROUP_EP, CS_GROUP_ITEMS or CS_GROUP_COPIES (whose groups of all branches
  * have the same members). rank: of all. comm: the sockets of all ranks, borrowed for the call.
  * *out is NULL on the host and where this rank is in no such group. CS_UNSUPPORTED: no NCCL. */
 enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan,

@@ -65,12 +65,37 @@ void cs_replicas_add_parts(const struct cs_replicas *r, const struct cs_bucket *
     }
 }
 
+/* What nobody else has. */
+static enum cs_status copy_alone(struct cs_replicas *r, void *to, const void *from, size_t bytes,
+                                 struct cs_err *err)
+{
+    if (to == from)
+        return CS_OK;
+    return cs_replicas_mem(r)->copy(r->device->handle, r->stream, to, from, bytes, err);
+}
+
+enum cs_status cs_replicas_reduce_scatter(struct cs_replicas *r, const struct cs_bucket *b,
+                                          void *to, struct cs_err *err)
+{
+    void *const nccl = cs_replicas_of(r, b)->nccl;
+    const void *from = cs_params_at(r->params->state, b->grad);
+    const int64_t n = cs_replicas_part(r, b);
+    if (nccl == NULL)
+        return copy_alone(r, to, from, (size_t)n * r->params->grad_size, err);
+    return cs_replicas_mem(r)->comm->reduce_scatter(nccl, from, to, (size_t)n, r->device->grad,
+                                                    r->stream, err);
+}
+
 enum cs_status cs_replicas_all_gather(struct cs_replicas *r, const struct cs_bucket *b,
                                       struct cs_err *err)
 {
-    return cs_replicas_mem(r)->comm->all_gather(
-        r->nccl, cs_params_at(r->params->weights, b->own_w), weights_of(r, b, 0),
-        (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes, r->stream, err);
+    void *const nccl = cs_replicas_of(r, b)->nccl;
+    const void *own = cs_params_at(r->params->weights, b->own_w);
+    const size_t bytes = (size_t)cs_replicas_part(r, b) * r->device->ops->act_bytes;
+    if (nccl == NULL)
+        return copy_alone(r, weights_of(r, b, 0), own, bytes, err);
+    return cs_replicas_mem(r)->comm->all_gather(nccl, own, weights_of(r, b, 0), bytes, r->stream,
+                                                err);
 }
 
 bool cs_replicas_divides(const struct cs_replicas *replicas)
@@ -221,9 +246,7 @@ static enum cs_status sum_on_device(struct cs_replicas *r, int32_t bucket, struc
     void *own = cs_params_at(r->params->state, b->own_grad);
     cs_params_settle_grads(r->params, bucket);
     CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
-    CS_TRY(cs_replicas_mem(r)->comm->reduce_scatter(
-        r->nccl, cs_params_at(r->params->state, b->grad), r->has_sum[bucket] ? r->part : own,
-        (size_t)cs_replicas_part(r, b), r->device->grad, r->stream, err));
+    CS_TRY(cs_replicas_reduce_scatter(r, b, r->has_sum[bucket] ? r->part : own, err));
     CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->summed[turn], r->stream, err));
     r->is_summed[turn] = true;
     if (r->has_sum[bucket])

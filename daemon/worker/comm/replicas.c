@@ -42,10 +42,7 @@ static enum cs_status reduce_on_device(struct cs_replicas *r, int32_t bucket, st
     if (r->is_started[bucket])
         return CS_OK;
     r->is_started[bucket] = true;
-    return cs_replicas_mem(r)->comm->reduce_scatter(
-        r->nccl, cs_params_at(r->params->state, b->grad),
-        cs_params_at(r->params->state, b->own_grad), (size_t)cs_replicas_part(r, b),
-        r->device->grad, r->stream, err);
+    return cs_replicas_reduce_scatter(r, b, cs_params_at(r->params->state, b->own_grad), err);
 }
 
 static enum cs_status gather_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
@@ -187,9 +184,13 @@ static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)
 {
     CS_TRY(cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err));
     CS_TRY(cs_replicas_mem(r)->event_create(r->device->handle, &r->event, err));
-    const struct cs_replica_ranks *all = &r->of[CS_HELD_BY_ALL];
-    return cs_comm_group_open(r->device, all->rank, all->n, all->mine, CS_DEVICE_COMM_GROUP,
-                              r->comm, r->deadline_ms, &r->nccl, err);
+    for (int i = 0; i < (r->is_spread ? CS_HELDS : 1); i++) {
+        struct cs_replica_ranks *of = &r->of[i];
+        if (of->n > 1)
+            CS_TRY(cs_comm_group_open(r->device, of->rank, of->n, of->mine, CS_DEVICE_COMM_GROUP,
+                                      r->comm, r->deadline_ms, &of->nccl, err));
+    }
+    return CS_OK;
 }
 
 /* the members of the rank's group of a kind; it alone where there is none */
@@ -211,16 +212,14 @@ static enum cs_status list_ranks(const struct cs_plan *plan, enum cs_group_kind 
 static enum cs_status list_all(struct cs_replicas *r, const struct cs_plan *plan, int rank,
                                struct cs_err *err)
 {
-    const bool is_spread = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank)).ep > 1;
+    r->is_spread = cs_plan_rank_shape(plan, cs_plan_rank_in_replica(plan, rank)).ep > 1;
     CS_TRY(list_ranks(plan, CS_GROUP_DP, rank, &r->of[CS_HELD_BY_ALL], err));
-    CS_TRY(list_ranks(plan, is_spread ? CS_GROUP_EDP : CS_GROUP_DP, rank, &r->of[CS_HELD_EXPERTS],
-                      err));
+    CS_TRY(list_ranks(plan, r->is_spread ? CS_GROUP_EDP : CS_GROUP_DP, rank,
+                      &r->of[CS_HELD_EXPERTS], err));
     r->xfer = calloc(2 * (size_t)r->of[CS_HELD_BY_ALL].n, sizeof *r->xfer);
     if (r->xfer == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for %d replicas", r->of[CS_HELD_BY_ALL].n);
-    return is_spread && r->device->mem != NULL
-               ? cs_fail(err, CS_UNSUPPORTED, "experts are spread over CPU ranks only yet")
-               : CS_OK;
+    return CS_OK;
 }
 
 enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *plan, int rank,
@@ -294,8 +293,9 @@ void cs_replicas_free(struct cs_replicas *replicas)
         return;
     if (cs_replicas_check(r, NULL) != CS_OK) /* a replica is gone: nobody is waited for */
         cs_replicas_abort(r);
-    if (r->nccl != NULL)
-        cs_replicas_mem(r)->comm->close(r->nccl);
+    for (int i = 0; i < CS_HELDS; i++)
+        if (r->of[i].nccl != NULL)
+            cs_replicas_mem(r)->comm->close(r->of[i].nccl);
     for (int32_t i = 0; r->arrived != NULL && i < r->n_buckets; i++)
         if (r->arrived[i] != NULL)
             cs_replicas_mem(r)->event_destroy(r->device->handle, r->arrived[i]);
@@ -332,17 +332,19 @@ enum cs_status cs_replicas_check(struct cs_replicas *replicas, struct cs_err *er
 {
     const struct cs_replica_ranks *own = replicas != NULL ? &replicas->of[CS_HELD_BY_ALL] : NULL;
     struct cs_err why = {0};
-    if (replicas == NULL || replicas->nccl == NULL ||
-        cs_replicas_mem(replicas)->comm->check(replicas->nccl, &why) == CS_OK)
-        return CS_OK;
-    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its replicas have failed: %s",
-                   own->rank[own->mine], why.text);
+    for (int i = 0; replicas != NULL && i < CS_HELDS; i++)
+        if (replicas->of[i].nccl != NULL &&
+            cs_replicas_mem(replicas)->comm->check(replicas->of[i].nccl, &why) != CS_OK)
+            return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its replicas have failed: %s",
+                           own->rank[own->mine], why.text);
+    return CS_OK;
 }
 
 void cs_replicas_abort(struct cs_replicas *replicas)
 {
-    if (replicas == NULL || replicas->nccl == NULL)
-        return;
-    cs_replicas_mem(replicas)->comm->abort(replicas->nccl);
-    replicas->nccl = NULL;
+    for (int i = 0; replicas != NULL && i < CS_HELDS; i++) {
+        if (replicas->of[i].nccl != NULL)
+            cs_replicas_mem(replicas)->comm->abort(replicas->of[i].nccl);
+        replicas->of[i].nccl = NULL;
+    }
 }

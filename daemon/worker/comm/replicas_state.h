@@ -10,6 +10,7 @@ enum { CS_REPLICAS_TURNS = 2 }; /* most of params->n_turns */
 struct cs_replica_ranks {
     int n, mine;   /* this one's place */
     int32_t *rank; /* (n) */
+    void *nccl;    /* devices; NULL: it is alone */
 };
 
 struct cs_replicas {
@@ -17,13 +18,14 @@ struct cs_replicas {
     struct cs_comm *comm; /* sockets of all ranks */
     struct cs_params *params;
     struct cs_replica_ranks of[CS_HELDS]; /* who has the same of what */
+    bool is_spread;                       /* experts are on several ranks */
     int deadline_ms;
     struct cs_xfer *xfer; /* (2 n of the most) */
     float *theirs;        /* host: (n) parts of a bucket, one after the other */
     cs_replicas_move_fn *move;
     void *mover;
     /* devices */
-    void *nccl, *stream, *event;
+    void *stream, *event;
     int32_t n_buckets; /* of params, which may be gone before this is */
     void **arrived;    /* (n_buckets) events: weights are here */
     bool *is_started;  /* (n_buckets) sum is on its way */
@@ -76,6 +78,9 @@ void cs_replicas_add_parts(const struct cs_replicas *r, const struct cs_bucket *
                            float *out);
 /* ... of own parts of weights to where they are whole */
 int cs_replicas_list_weights(struct cs_replicas *r, const struct cs_bucket *b);
+/* The same of devices, on the replicas' stream: to = this rank's part of the sum; weights whole. */
+enum cs_status cs_replicas_reduce_scatter(struct cs_replicas *r, const struct cs_bucket *b,
+                                          void *to, struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_replicas_all_gather(struct cs_replicas *r, const struct cs_bucket *b,
                                       struct cs_err *err) CS_NODISCARD;
 

@@ -185,6 +185,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     if (!program->is_eval)
         begin_update(exec);
     CS_TRY(cs_exec_offload_begin(exec, err));
+    CS_TRY(cs_exec_meet_experts(exec, err));
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
            : exec->config.comm == NULL      ? run_alone(exec, err)
                                             : run_both(exec, err));

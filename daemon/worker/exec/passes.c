@@ -95,7 +95,7 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, const stru
                          .input = &exec->inputs[a->slot],
                          .context = cs_exec_context(exec),
                          .tensors = cs_exec_sharers(exec, a->stage),
-                         .experts = cs_exec_experts(exec),
+                         .experts = cs_exec_experts(exec, a->slot),
                          .all = cs_exec_all(exec),
                          .watch = watch_of(exec, a->slot)};
     cs_context_begin(run.context);

@@ -29,6 +29,10 @@ struct cs_context {
     void (*start)(void *user, int32_t which, const struct cs_context_exchange *exchange);
     void (*finish)(void *user, int32_t which);
     void *user;
+    /* Experts on devices: rows of the slot that runs on its places, rows[r * row_step] and, of layers that have
+     * other rows (worker/layer/stretch.h), the number behind it; NULL: nobody asks. */
+    const int32_t *rows;
+    int32_t row_step;
     struct cs_context_exchange *exchange; /* (room) of a stage's pass, n_exchanges of them */
     int32_t n_exchanges, room;
 };

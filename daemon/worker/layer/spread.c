@@ -1,9 +1,10 @@
-/* Counts of pairs between the ranks of experts, the order of what comes, and both ways. */
+/* Hosts: counts of pairs between the ranks of experts, the order of what comes, and both ways. */
 #include "worker/layer/spread.h"
 
 #include <string.h>
 
 #include "worker/layer/exchange.h"
+#include "worker/layer/stretch.h"
 
 bool cs_layer_is_spread(const struct cs_run *run, const struct cs_layer_model *l)
 {
@@ -57,10 +58,11 @@ static void put_in_order(struct cs_spread *s, const int32_t *theirs, int32_t *fi
     s->index = index;
 }
 
-static void meet(struct cs_spread *s, const struct cs_experts *e, int64_t rows,
+static void meet(struct cs_spread *s, const struct cs_experts *e,
                  const struct cs_moe_routes *routes, int32_t *first)
 {
     const int n = s->ranks->n;
+    const int64_t rows = s->own_rows;
     int32_t *count = ints(s->run->scratch, e->n), *out_at = ints(s->run->scratch, n + 1),
             *theirs = ints(s->run->scratch, (int64_t)n * s->experts);
     for (int32_t i = 0; i < e->n; i++)
@@ -73,38 +75,54 @@ static void meet(struct cs_spread *s, const struct cs_experts *e, int64_t rows,
 }
 
 /* Nobody is there: as many come as can, where all ranks have as many rows. */
-static void rehearse(struct cs_spread *s, const struct cs_experts *e, int64_t rows)
+static void rehearse(struct cs_spread *s, const struct cs_experts *e)
 {
-    s->come = rows * cs_experts_pairs(e);
+    s->come = s->own_rows * cs_experts_pairs(e);
     (void)ints(s->run->scratch, e->n + 4 * (int64_t)s->ranks->n + s->ranks->n * s->experts);
     s->index = ints(s->run->scratch, s->come);
 }
 
-void cs_spread_open(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
-                    const struct cs_moe_routes *routes, struct cs_scratch *first,
-                    struct cs_spread *out)
+void cs_spread_begin(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                     struct cs_spread *out)
+{
+    *out = (struct cs_spread){.run = run,
+                              .own_rows = rows,
+                              .rows = rows,
+                              .is_stretched = cs_layer_is_stretched(l, run->input)};
+    if (cs_layer_is_spread(run, l)) {
+        out->ranks = run->experts;
+        out->gathers = run->experts->sums;
+    }
+    if (out->gathers)
+        cs_spread_count_rows(out);
+    out->places = out->rows * l->arch->experts.top_k;
+}
+
+void cs_spread_open(struct cs_spread *s, const struct cs_layer_model *l,
+                    const struct cs_moe_routes *routes, struct cs_scratch *first)
 {
     const struct cs_experts *e = &l->arch->experts;
-    const int64_t sent = rows * e->top_k;
-    *out = (struct cs_spread){
-        .run = run, .sent = sent, .come = sent, .experts = e->n, .first = routes->first};
-    if (!cs_layer_is_spread(run, l))
+    s->experts = s->ranks != NULL ? cs_experts_held(e, e->at) : e->n;
+    s->come = s->places;
+    s->first = s->ranks != NULL ? routes->first + cs_experts_begin(e, e->at) : routes->first;
+    if (!cs_spread_moves(s))
         return;
-    out->ranks = run->experts;
-    out->experts = cs_experts_held(e, e->at);
-    int32_t *own_first = ints(first, out->experts + 1);
-    out->first = own_first;
-    if (run->experts->start == NULL) {
-        rehearse(out, e, rows);
-        return;
-    }
-    CS_ASSERT(run->device->mem == NULL);
-    meet(out, e, rows, routes, own_first);
+    int32_t *own_first = ints(first, s->experts + 1);
+    s->first = own_first;
+    if (s->ranks->start == NULL)
+        rehearse(s, e);
+    else
+        meet(s, e, routes, own_first);
+}
+
+bool cs_spread_moves(const struct cs_spread *s)
+{
+    return s->ranks != NULL && !s->gathers;
 }
 
 struct cs_travel cs_spread_travel(const struct cs_spread *s, int64_t width, void *out, void *here)
 {
-    if (s->ranks == NULL)
+    if (!cs_spread_moves(s))
         return (struct cs_travel){width, out, out, NULL};
     if (here == NULL)
         here = cs_scratch_floats(s->run->scratch, s->come * width);
@@ -149,25 +167,24 @@ static void move(const struct cs_spread *s, const struct cs_travel *travel, int 
     cs_exchange_move(&x);
 }
 
-static bool moves(const struct cs_spread *s)
-{
-    return s->ranks != NULL && s->ranks->start != NULL;
-}
-
 void cs_spread_go(const struct cs_spread *s, const struct cs_travel *travel, int n)
 {
-    if (moves(s))
+    if (!cs_spread_moves(s))
+        return;
+    if (s->ranks->start != NULL)
         move(s, travel, n, false);
-    for (int i = 0; s->ranks != NULL && i < n && s->come > 0; i++)
+    for (int i = 0; i < n && s->come > 0; i++)
         s->run->ops->gather_rows(s->run->ctx, s->come, travel[i].width, s->index, travel[i].in,
                                  travel[i].here);
 }
 
 void cs_spread_back(const struct cs_spread *s, const struct cs_travel *travel, int n)
 {
-    for (int i = 0; s->ranks != NULL && i < n && s->come > 0; i++)
+    if (!cs_spread_moves(s))
+        return;
+    for (int i = 0; i < n && s->come > 0; i++)
         s->run->ops->scatter_rows(s->run->ctx, s->come, travel[i].width, s->index, travel[i].here,
                                   travel[i].in, 0);
-    if (moves(s))
+    if (s->ranks->start != NULL)
         move(s, travel, n, true);
 }

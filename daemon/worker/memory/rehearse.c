@@ -73,6 +73,7 @@ static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *c
     r->tensors.n = cs_plan_shape(config->plan, stage->stage->id).tp;
     r->tensors.sums = config->device->mem != NULL;
     r->experts.n = cs_plan_rank_shape(config->plan, config->rank).ep;
+    r->experts.sums = r->tensors.sums;
     cs_tape_open(&r->tape, config->device);
     cs_scratch_bind_counting(&r->scratch);
     cs_scratch_bind_counting(&r->saved.memory);

@@ -19,18 +19,14 @@ _Static_assert((int)CS_EXPERTS_MAX == (int)CS_MOE_MAX_EXPERTS, "experts of a lay
 
 struct dims {
     int64_t width, inner, experts; /* columns; experts of the layer, wherever they are */
-    int64_t places;                /* pairs of a row that is here and an expert */
     int32_t top_k;
 };
 
-static struct dims dims_of(const struct cs_layer_model *l, int64_t rows)
+static struct dims dims_of(const struct cs_layer_model *l)
 {
     const struct cs_experts *e = &l->arch->experts;
-    return (struct dims){.width = l->arch->width,
-                         .inner = e->width,
-                         .experts = e->n,
-                         .places = rows * e->top_k,
-                         .top_k = e->top_k};
+    return (struct dims){
+        .width = l->arch->width, .inner = e->width, .experts = e->n, .top_k = e->top_k};
 }
 
 static struct cs_moe_shape shape_of(const struct cs_run *run, const struct cs_layer_model *l,
@@ -48,25 +44,44 @@ static void *ints(struct cs_scratch *memory, int64_t n)
     return cs_scratch_take(memory, (size_t)n * sizeof(int32_t));
 }
 
+static struct cs_moe_routes take_routes(struct cs_run *run, const struct dims *d, int64_t places,
+                                        struct cs_scratch *first)
+{
+    return (struct cs_moe_routes){
+        .expert = ints(run->scratch, places),
+        .place = ints(run->scratch, places),
+        .token = ints(run->scratch, places),
+        .first = ints(first, d->experts + 1),
+        .weight = cs_scratch_floats(run->scratch, places),
+    };
+}
+
 /* The routes of all rows, made from kept->logits, and where their pairs go. first: memory of the array
  * that says where an expert's rows begin, which the weight half of a split backward reads too. */
 static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                                   const struct cs_kept *kept, struct cs_scratch *first,
                                   struct cs_spread *spread)
 {
-    const struct dims d = dims_of(l, rows);
+    const struct dims d = dims_of(l);
     const struct cs_moe_shape shape = shape_of(run, l, rows);
-    const struct cs_moe_routes routes = {
-        .expert = ints(run->scratch, d.places),
-        .place = ints(run->scratch, d.places),
-        .token = ints(run->scratch, d.places),
-        .first = ints(cs_layer_is_spread(run, l) ? run->scratch : first, d.experts + 1),
-        .weight = cs_scratch_floats(run->scratch, d.places),
-    };
-    if (rows > 0)
-        run->ops->moe_route(run->ctx, &shape, rows, kept->logits, &routes);
-    cs_spread_open(run, l, rows, &routes, first, spread);
+    cs_spread_begin(run, l, rows, spread);
+    const void *logits = cs_spread_rows(spread, d.experts, kept->logits);
+    const struct cs_moe_routes routes =
+        take_routes(run, &d, spread->places, cs_spread_moves(spread) ? run->scratch : first);
+    if (spread->rows > 0)
+        run->ops->moe_route(run->ctx, &shape, spread->rows, logits, &routes);
+    cs_spread_open(spread, l, &routes, first);
     return routes;
+}
+
+/* Those of the own rows, for gradients of the router and loads, as far as these read them. */
+static struct cs_moe_routes own_routes(const struct cs_spread *s,
+                                       const struct cs_moe_routes *routes, int32_t top_k)
+{
+    struct cs_moe_routes own = *routes;
+    own.expert += s->own_at * top_k;
+    own.place += s->own_at * top_k;
+    return own;
 }
 
 /* rows by expert, as the products of this rank's experts take them */
@@ -75,23 +90,22 @@ static struct cs_moe_groups groups_of(const struct cs_spread *s)
     return (struct cs_moe_groups){s->first, s->experts, s->come};
 }
 
-/* (places, width) rows of x (rows, width) */
-static void to_places(struct cs_run *run, const struct dims *d, const struct cs_moe_routes *routes,
-                      const void *x, void *y)
+/* (places, width) rows of x (own rows, width) */
+static void to_places(const struct cs_spread *s, const struct dims *d,
+                      const struct cs_moe_routes *routes, const void *x, void *y)
 {
-    if (d->places > 0 && x != NULL)
-        run->ops->gather_rows(run->ctx, d->places, d->width, routes->token, x, y);
+    const void *rows = cs_spread_rows(s, d->width, x);
+    if (s->places > 0)
+        s->run->ops->gather_rows(s->run->ctx, s->places, d->width, routes->token, rows, y);
 }
 
 /* The way of x (rows, width) to the experts; what is there is held for weight gradients that come
  * later. */
 static struct cs_travel held_way(struct cs_run *run, const struct dims *d,
-                                 const struct cs_spread *s, const struct cs_moe_routes *routes,
-                                 const void *x)
+                                 const struct cs_spread *s)
 {
     void *here = cs_run_hold(run, s->come * d->width);
-    void *out = s->ranks == NULL ? here : cs_run_take(run, d->places * d->width);
-    to_places(run, d, routes, x, out);
+    void *out = cs_spread_moves(s) ? cs_run_take(run, s->places * d->width) : here;
     return cs_spread_travel(s, d->width, out, here);
 }
 
@@ -110,11 +124,14 @@ static void sum_back(struct cs_run *run, int64_t rows, const struct dims *d,
                      const struct cs_travel *x, const void *more, const void *residual, void *y)
 {
     cs_spread_back(s, x, 1);
-    if (rows == 0)
-        return;
-    void *part = cs_sequence_part(run, rows, d->width, y);
-    run->ops->sum_rows(run->ctx, rows, d->top_k, d->width, routes->place, x->out, more, part);
-    cs_sequence_sum(run, rows, d->width, part, residual, y);
+    void *own = rows > 0 ? cs_sequence_part(run, rows, d->width, y) : NULL;
+    void *part = cs_spread_part(s, d->width, own);
+    if (s->rows > 0)
+        run->ops->sum_rows(run->ctx, s->rows, d->top_k, d->width, routes->place, x->out,
+                           s->gathers ? NULL : more, part);
+    cs_spread_sum(s, d->width, part, more, own);
+    if (rows > 0)
+        cs_sequence_sum(run, rows, d->width, own, residual, y);
 }
 
 /* what the layer adds to the loads of the slot; once, not where the forward is made again */
@@ -129,7 +146,7 @@ static void count_loads(struct cs_run *run, const struct cs_layer_model *l, int6
 static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
-    const struct dims d = dims_of(l, rows);
+    const struct dims d = dims_of(l);
     struct cs_spread s;
     h = cs_sequence_whole(run, rows, d.width, h);
     kept->logits = cs_run_keep(run, l, CS_KEEP_LOGITS, rows);
@@ -138,19 +155,22 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
                       kept->logits);
     const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch, &s);
     const struct cs_moe_groups groups = groups_of(&s);
-    count_loads(run, l, rows, kept->logits, &routes);
+    const struct cs_moe_routes own = own_routes(&s, &routes, d.top_k);
+    count_loads(run, l, rows, kept->logits, &own);
     kept->up = cs_run_keep_pairs(run, l, CS_KEEP_UP, s.come);
     kept->a = cs_run_keep_pairs(run, l, CS_KEEP_A, s.come);
-    void *places = cs_run_take(run, d.places * d.width);
-    to_places(run, &d, &routes, h, places);
+    void *places = cs_run_take(run, s.places * d.width);
+    to_places(&s, &d, &routes, h, places);
     const struct cs_travel way[] = {cs_spread_travel(&s, d.width, places, NULL),
                                     cs_spread_travel(&s, 1, routes.weight, NULL)};
     cs_spread_go(&s, way, 2);
+    cs_spread_clear(&s, 2 * d.inner, kept->up);
     run->ops->moe_linear(run->ctx, &groups, d.width, 2 * d.inner, way[0].here,
                          cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, kept->up);
     activate(run, l, &d, &s, kept, kept->a);
     run->ops->scale_rows(run->ctx, s.come, d.inner, kept->a, way[1].here, kept->a);
     if (!run->is_again) { /* x is not read again */
+        cs_spread_clear(&s, d.width, way[0].here);
         run->ops->moe_linear(run->ctx, &groups, d.inner, d.width, kept->a,
                              cs_weight(l, CS_PARAM_EXPERT_DOWN_W)->w, way[0].here);
         sum_back(run, rows, &d, &s, &routes, &way[0], cs_sequence_residual(run, residual), residual,
@@ -169,23 +189,26 @@ static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, const s
     const struct cs_shard *w = cs_weight(l, CS_PARAM_EXPERT_DOWN_W);
     const bool is_made = kept->a == NULL && l->layer->needs_weight_grad;
     void *made = is_made ? cs_run_hold(run, s->come * d->inner) : NULL;
-    const struct cs_travel way[] = {held_way(run, d, s, routes, dy),
+    const struct cs_travel way[] = {held_way(run, d, s),
                                     cs_spread_travel(s, 1, routes->weight, NULL)};
     const struct cs_travel back = cs_spread_travel(s, 1, dweight, NULL);
     const float *weight = way[1].here;
     void *dout = way[0].here;
+    to_places(s, d, routes, dy, way[0].out);
     cs_spread_go(s, way, 2);
     void *plain = cs_run_take(run, s->come * d->inner), *da = cs_run_take(run, s->come * d->inner);
     activate(run, l, d, s, kept, plain);
     if (is_made)
         run->ops->scale_rows(run->ctx, s->come, d->inner, plain, weight, made);
     cs_run_moe_wgrad(run, &groups, d->inner, d->width, dout, is_made ? made : kept->a, w);
+    cs_spread_clear(s, d->inner, da);
     run->ops->moe_linear_dgrad(run->ctx, &groups, d->inner, d->width, dout, w->w, da);
     run->ops->scale_rows_grad(run->ctx, s->come, d->inner, plain, weight, da, da, back.here);
     run->ops->gated_grad(run->ctx, (enum cs_act)l->arch->act, s->come, d->inner, kept->up,
                          cs_run_at(run, kept->up, d->inner), 2 * d->inner, da, dup,
                          cs_run_at(run, dup, d->inner), 2 * d->inner);
     cs_spread_back(s, &back, 1);
+    cs_spread_join(s, dweight);
 }
 
 /* dlogits (rows, experts) from the gradients of the pairs' weights, with the router's own gradient */
@@ -204,17 +227,18 @@ static void input_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
                       const struct cs_spread *s, const struct cs_moe_routes *routes,
                       const struct cs_travel *x, const void *dup, const void *dlogits, void *dh)
 {
-    const struct dims d = dims_of(l, rows);
+    const struct dims d = dims_of(l);
     const struct cs_moe_groups groups = groups_of(s);
     struct cs_travel dx = *x;
     void *of_router = cs_run_take(run, rows * d.width);
     if (run->later != NULL)
         dx.here = cs_run_take(run, s->come * d.width);
-    if (s->ranks == NULL)
+    if (!cs_spread_moves(s))
         dx.out = dx.here;
     if (rows > 0)
         cs_run_linear_dgrad(run, rows, d.width, d.experts, dlogits, cs_weight(l, CS_PARAM_ROUTER_W),
                             of_router);
+    cs_spread_clear(s, d.width, dx.here);
     run->ops->moe_linear_dgrad(run->ctx, &groups, d.width, 2 * d.inner, dup,
                                cs_weight(l, CS_PARAM_EXPERT_GATE_W)->w, dx.here);
     sum_back(run, rows, &d, s, routes, &dx, cs_tensors_is_first(run) ? of_router : NULL, NULL, dh);
@@ -224,7 +248,7 @@ static void input_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
 static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                         const void *dy, void *dh, const struct cs_kept *kept)
 {
-    const struct dims d = dims_of(l, rows);
+    const struct dims d = dims_of(l);
     const struct cs_shard *up_w = cs_weight(l, CS_PARAM_EXPERT_GATE_W),
                           *router_w = cs_weight(l, CS_PARAM_ROUTER_W);
     struct cs_spread s;
@@ -235,20 +259,22 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
     void *dup = run->later != NULL ? kept->up : cs_run_take(run, s.come * 2 * d.inner);
     void *dlogits = cs_run_hold(run, rows * d.experts);
-    float *dweight = cs_scratch_floats(run->scratch, d.places);
+    float *dweight = cs_scratch_floats(run->scratch, s.places);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     down_bwd(run, l, &d, &s, &routes, dy, dup, dweight, kept);
     cs_scratch_rewind(run->scratch, mark);
-    cs_tensors_sum_floats(run, d.places, dweight); /* of columns of every rank */
+    cs_tensors_sum_floats(run, s.places, dweight); /* of columns of every rank */
     const void *h = NULL;
     if (rows > 0) {
-        router_bwd(run, l, rows, &routes, dweight, dlogits, kept);
+        const struct cs_moe_routes own = own_routes(&s, &routes, d.top_k);
+        router_bwd(run, l, rows, &own, dweight, dlogits, kept);
         h = cs_sequence_whole(run, rows, d.width, cs_half_input(run, l, rows, CS_HALF_FFN, kept));
         cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
     }
     const bool trains = up_w->grad != NULL;
-    const struct cs_travel x = held_way(run, &d, &s, &routes, trains ? h : NULL);
+    const struct cs_travel x = held_way(run, &d, &s);
     if (trains) {
+        to_places(&s, &d, &routes, h, x.out);
         cs_spread_go(&s, &x, 1);
         cs_run_moe_wgrad(run, &groups, d.width, 2 * d.inner, dup, x.here, up_w);
     }

@@ -90,6 +90,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .context = c->context,
         .sharers = c->sharers,
         .items = c->items,
+        .experts = c->experts,
         .replicas = c->replicas,
         .tensors = t->tensors,
         .copies = t->copies,

@@ -18,11 +18,12 @@ struct cs_trainer_config {
     struct cs_context_comm *sharers; /* borrowed; NULL: the host, or matrices are not shared */
     struct cs_context_comm
         *items; /* borrowed; NULL: the host, or items are not shared beside matrices */
-    struct cs_context_comm *copies; /* borrowed; NULL: the host, or no encoder has copies */
-    struct cs_replicas *replicas;   /* borrowed; NULL: one */
-    struct cs_ring *ring;           /* borrowed; NULL: no events */
-    int rank;                       /* of all replicas' ranks */
-    int deadline_ms;                /* see struct cs_exec_config */
+    struct cs_context_comm *experts; /* borrowed; NULL: the host, or experts are not spread */
+    struct cs_context_comm *copies;  /* borrowed; NULL: the host, or no encoder has copies */
+    struct cs_replicas *replicas;    /* borrowed; NULL: one */
+    struct cs_ring *ring;            /* borrowed; NULL: no events */
+    int rank;                        /* of all replicas' ranks */
+    int deadline_ms;                 /* see struct cs_exec_config */
 };
 
 struct cs_trainer {

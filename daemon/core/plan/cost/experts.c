@@ -4,7 +4,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
 
-/* exchanges that wait for each other: counts, rows that go, rows that come back */
+/* exchanges that wait for each other: counts (or logits), rows that go, rows that come back */
 enum { WAITS = 3 };
 
 struct ranks {
@@ -18,10 +18,13 @@ static struct ranks ranks_of(const struct cs_spec *spec, const char *branch)
                           given != NULL && given->cp > 1 ? given->cp : 1};
 }
 
-int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t pairs, int times, int32_t ep,
+int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t rows, int times, int32_t ep,
                            const struct cs_device_class *device)
 {
-    const int64_t bytes = times * pairs * arch->width * cs_device_element_bytes(device);
+    const int element = cs_device_element_bytes(device);
+    const bool is_host = element == 4;
+    const int64_t each = rows * (is_host ? arch->experts.top_k : ep),
+                  bytes = each * times * arch->width * element;
     if (device->link_bytes_per_s <= 0)
         return 0;
     return WAITS * device->link_latency_ns +
@@ -41,10 +44,10 @@ void cs_spread_experts(const struct cs_spec *spec, const struct cs_graph *graph,
             continue;
         const struct cs_arch *arch = cs_layer_arch(graph, layer);
         const int64_t tokens = cs_layer_work(graph, layer, budget).tokens;
-        const int64_t pairs = (tokens + ranks.cp - 1) / ranks.cp * arch->experts.top_k;
-        cost[i].fwd_ns += cs_experts_move_ns(arch, pairs, CS_EXPERTS_FWD, ranks.ep, device);
+        const int64_t rows = (tokens + ranks.cp - 1) / ranks.cp;
+        cost[i].fwd_ns += cs_experts_move_ns(arch, rows, CS_EXPERTS_FWD, ranks.ep, device);
         if (layer->needs_input_grad || layer->needs_weight_grad)
             cost[i].bwd_input_ns +=
-                cs_experts_move_ns(arch, pairs, CS_EXPERTS_BWD, ranks.ep, device);
+                cs_experts_move_ns(arch, rows, CS_EXPERTS_BWD, ranks.ep, device);
     }
 }

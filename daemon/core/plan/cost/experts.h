@@ -8,8 +8,9 @@
 /* Arrays with a row for each pair that move: inputs and outputs; those again with gradients of both. */
 enum { CS_EXPERTS_FWD = 2, CS_EXPERTS_BWD = 3 };
 
-/* Rows of so many pairs, with `times` arrays each, once all the way between ep ranks. */
-int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t pairs, int times, int32_t ep,
+/* So many rows of a rank, `times` arrays of them, once between ep ranks: on hosts their pairs go to whoever has
+ * the expert, on GPUs each row goes to everybody (worker/layer/spread.h). */
+int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t rows, int times, int32_t ep,
                            const struct cs_device_class *device);
 /* Rows of a full slot go to the ranks of their experts and back, once in a forward, and twice with
  * what they need in a backward. As many come to a rank as leave it: the router is trained to choose

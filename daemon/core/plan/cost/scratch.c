@@ -89,17 +89,28 @@ static struct half delta_scratch(const struct cs_arch *a, const struct cs_layer 
                          cs_recurrent_product_width(r) + 2 * conv + 4 * values + 2 * rule};
 }
 
-/* Rows in the places of their pairs, before and after an expert. Where ranks share experts rows that go
- * lie beside those that have come, by rank and by expert. */
+/* Rows in the places of their pairs, before and after an expert. Where ranks share experts (worker/layer/
+ * spread.h) hosts have what goes beside what has come, by rank and by expert; GPUs have rows of all ranks with
+ * their logits, this rank's part of their sums, and the parts of the own rows. */
+static int64_t ways_of_experts(const struct cs_arch *a, int64_t rows, int element)
+{
+    const int32_t ranks = cs_experts_ranks(&a->experts);
+    const int64_t sent = (int64_t)a->experts.top_k * a->width,
+                  order = 3 * (int64_t)cs_experts_pairs(&a->experts) * 4 / element;
+    if (ranks == 1)
+        return 0;
+    if (element == 4)
+        return rows + sent + order;
+    return ranks * (3 * (int64_t)a->width + a->experts.n) + 2 * order;
+}
+
 static struct half experts_scratch(const struct cs_arch *a, const struct cs_layer *layer,
                                    enum cs_recompute recompute, int element)
 {
     const int64_t rows = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_WIDTH),
                   inner = cs_keep_columns(a, layer, CS_COLUMNS_PAIRS_FFN);
     const int64_t routes = 5 * (int64_t)a->experts.top_k * 4 / element;
-    const int64_t sent = (int64_t)a->experts.top_k * a->width,
-                  order = 3 * (int64_t)cs_experts_pairs(&a->experts) * 4 / element;
-    const int64_t ways = cs_experts_ranks(&a->experts) > 1 ? rows + sent + order : 0;
+    const int64_t ways = ways_of_experts(a, rows, element);
     (void)recompute;
     return (struct half){rows + routes + ways, a->experts.n + 2 * inner + routes + a->width + ways +
                                                    larger(3 * inner + rows, rows)};

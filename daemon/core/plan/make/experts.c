@@ -3,7 +3,6 @@
 
 #include "core/base/buf.h"
 #include "core/model/tensor_parallel.h"
-#include "core/plan/cost/bytes.h"
 
 static int32_t asked_for(const struct cs_spec *spec, const char *branch)
 {
@@ -29,8 +28,7 @@ static enum cs_status refuse(const char *name, int32_t ep, int32_t dp, int32_t c
 }
 
 enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_device_class *device, struct cs_placing *placing,
-                               struct cs_err *err)
+                               struct cs_placing *placing, struct cs_err *err)
 {
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const char *name = graph->branches[b].name;
@@ -43,11 +41,6 @@ enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph
         CS_TRY(cs_ep_check(graph, b, ep, err));
         if (dp * placing->branch_cp[b] % ep != 0)
             return refuse(name, ep, dp, placing->branch_cp[b], err);
-        if (cs_device_element_bytes(device) != 4)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.ep = %d: experts are spread over CPU ranks only yet, "
-                           "not on a %s; set ep = 1, or plan for cs.cluster { device = \"cpu\" }",
-                           name, ep, device->name);
     }
     return CS_OK;
 }

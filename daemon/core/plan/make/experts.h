@@ -6,9 +6,8 @@
 
 /* Fills placing->ep from the layout. placing->cp is known. CS_PLAN says which number can be, or
  * what cannot be spread: a branch without experts, more ranks than experts, an ep that does not
- * divide dp * cp, a device. */
+ * divide dp * cp. */
 enum cs_status cs_expert_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_device_class *device, struct cs_placing *placing,
-                               struct cs_err *err) CS_NODISCARD;
+                               struct cs_placing *placing, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -206,7 +206,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
-    CS_TRY(cs_expert_ranks(spec, graph, cluster->device, &p.placing, err));
+    CS_TRY(cs_expert_ranks(spec, graph, &p.placing, err));
     p.graph = cs_tensor_graph(graph, &p.placing, arena);
     CS_TRY(cs_planner_budget(&p, err));
     CS_TRY(choose_counts(&p, err));

@@ -90,11 +90,11 @@ static void count_moves(struct cs_exec *exec, const struct cs_context_exchange *
 }
 
 /* what a rank sends of its sum on a ring, as hosts do: a share to each, and the sum of its own */
-static void count_sum(struct cs_exec *exec, const struct cs_context_exchange *x)
+static void count_sum(struct cs_exec *exec, int n, const struct cs_context_exchange *x)
 {
-    const int64_t others = exec->tensors.n - 1, size = x->sum_type == CS_GRAD_BF16 ? 2 : 4;
+    const int64_t others = n - 1, size = x->sum_type == CS_GRAD_BF16 ? 2 : 4;
     exec->messages_sent += 2 * others;
-    exec->bytes_sent += 2 * (int64_t)x->sum_n * size * others / exec->tensors.n;
+    exec->bytes_sent += 2 * (int64_t)x->sum_n * size * others / n;
 }
 
 static void start_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
@@ -103,7 +103,7 @@ static void start_on_device(void *user, int32_t which, const struct cs_context_e
     struct cs_exec *exec = peers->exec;
     struct cs_err err = {0};
     if (x->sum != NULL) {
-        count_sum(exec, x);
+        count_sum(exec, peers->n, x);
         note(exec, cs_context_comm_sum(peers->comm, which, x->sum, x->sum_n, x->sum_type, &err),
              &err);
         return;
@@ -146,9 +146,14 @@ static void open_experts(struct cs_exec *exec, const struct cs_rank_shape *shape
     exec->experts = exec->context;
     exec->experts.n = shape->ep;
     exec->experts.place = cs_plan_at(plan, own).ep;
+    exec->experts.sums = exec->config.device->mem != NULL;
     exec->experts.user = &exec->expert_peers;
-    exec->expert_peers = (struct cs_exec_peers){
-        .exec = exec, .first = own, .rank = group >= 0 ? plan->group[group].rank : NULL};
+    exec->expert_peers =
+        (struct cs_exec_peers){.exec = exec,
+                               .comm = exec->config.experts,
+                               .n = shape->ep,
+                               .first = own,
+                               .rank = group >= 0 ? plan->group[group].rank : NULL};
 }
 
 enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
@@ -173,11 +178,12 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->all.n = cs_plan_width(exec->config.plan, exec->config.rank);
     exec->all.place = exec->config.place;
     exec->all.user = &exec->all_peers;
-    exec->all_peers =
-        (struct cs_exec_peers){exec, exec->config.items, own - exec->config.place, 1, NULL};
-    exec->context_peers =
-        (struct cs_exec_peers){exec, exec->config.context, own - at.cp * shape.tp, shape.tp, NULL};
-    exec->tensor_peers = (struct cs_exec_peers){exec, exec->config.sharers, own - at.tp, 1, NULL};
+    exec->all_peers = (struct cs_exec_peers){
+        exec, exec->config.items, exec->all.n, own - exec->config.place, 1, NULL};
+    exec->context_peers = (struct cs_exec_peers){
+        exec, exec->config.context, shape.cp, own - at.cp * shape.tp, shape.tp, NULL};
+    exec->tensor_peers =
+        (struct cs_exec_peers){exec, exec->config.sharers, shape.tp, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
     if (!is_host && exec->config.items == NULL &&
         cs_plan_group(exec->config.plan, CS_GROUP_ITEMS, -1, own) >= 0)
@@ -195,6 +201,7 @@ void cs_exec_close_context(struct cs_exec *exec)
     cs_context_free(&exec->experts);
     cs_context_free(&exec->all);
     free(exec->context_xfer);
+    free(exec->expert_rows);
 }
 
 struct cs_context *cs_exec_context(struct cs_exec *exec)
@@ -213,9 +220,13 @@ struct cs_context *cs_exec_all(struct cs_exec *exec)
     return exec->all.n > 1 ? &exec->all : NULL;
 }
 
-struct cs_context *cs_exec_experts(struct cs_exec *exec)
+struct cs_context *cs_exec_experts(struct cs_exec *exec, int32_t slot)
 {
-    return exec->experts.n > 1 ? &exec->experts : NULL;
+    if (exec->experts.n < 2)
+        return NULL;
+    exec->experts.row_step = 2 * exec->expert_slots;
+    exec->experts.rows = exec->expert_rows != NULL ? exec->expert_rows + 2 * slot : NULL;
+    return &exec->experts;
 }
 
 void cs_exec_begin_exchanges(struct cs_exec *exec)

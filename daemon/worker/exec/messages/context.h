@@ -16,7 +16,10 @@ void cs_exec_close_context(struct cs_exec *exec);
 struct cs_context *cs_exec_context(struct cs_exec *exec);
 struct cs_context *cs_exec_sharers(struct cs_exec *exec, int32_t stage);
 struct cs_context *cs_exec_all(struct cs_exec *exec);
-struct cs_context *cs_exec_experts(struct cs_exec *exec); /* NULL: they are not spread */
+/* NULL: they are not spread; of the slot that is run next */
+struct cs_context *cs_exec_experts(struct cs_exec *exec, int32_t slot);
+/* Before the first action of a step: experts on devices are told by whom how many rows come (expert_rows.c). */
+enum cs_status cs_exec_meet_experts(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
 /* Compute thread: a step begins; nothing more is asked in it. */
 void cs_exec_begin_exchanges(struct cs_exec *exec);
 void cs_exec_end_exchanges(struct cs_exec *exec);

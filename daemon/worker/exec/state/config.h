@@ -25,6 +25,7 @@ struct cs_exec_config {
     struct cs_context_comm *context;   /* between devices that share a context; else NULL */
     struct cs_context_comm *sharers;   /* ... matrices; else NULL */
     struct cs_context_comm *items;     /* ... items of encoders beside those; else NULL */
+    struct cs_context_comm *experts;   /* ... experts; else NULL */
     struct cs_replicas *replicas;      /* NULL: one */
     struct cs_tensor_ranks *tensors;   /* that share the stage; NULL: none */
     struct cs_copies *copies;          /* of encoders; NULL: none */

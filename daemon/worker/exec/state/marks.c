@@ -83,6 +83,7 @@ static enum cs_status check_time(const struct cs_exec *exec, int64_t start, stru
     CS_TRY(cs_context_comm_check(exec->config.context, err));
     CS_TRY(cs_context_comm_check(exec->config.sharers, err));
     CS_TRY(cs_context_comm_check(exec->config.items, err));
+    CS_TRY(cs_context_comm_check(exec->config.experts, err));
     CS_TRY(cs_context_comm_check(exec->config.copy_sums, err));
     CS_TRY(cs_replicas_check(exec->config.replicas, err));
     if (limit_ms <= 0 || cs_now_ns() - start < limit_ms * 1000000)

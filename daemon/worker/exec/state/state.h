@@ -28,7 +28,7 @@ struct cs_exec_exchange {
 struct cs_exec_peers {
     struct cs_exec *exec;
     struct cs_context_comm *comm;
-    int first, step;
+    int n, first, step;
     const int32_t *rank; /* the plan's; NULL: the former */
 };
 
@@ -76,6 +76,8 @@ struct cs_exec {
     struct cs_context experts; /* n below 2: its experts are not spread */
     struct cs_context all;     /* ranks that run its program; n below 2: it is alone */
     struct cs_exec_peers context_peers, tensor_peers, expert_peers, all_peers;
+    int32_t *expert_rows;             /* (experts.n, slots, 2) messages/expert_rows.c */
+    int32_t expert_slots;             /* of the running step */
     struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
     struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
     void *byte;                       /* memory of the device for a message that has none */
