@@ -2,21 +2,23 @@
  * several processes: the peer of vlm_step.py, pipeline.py, ddp.py and fsdp.py.
  *
  *   bench_worker_step [device=cuda] [precision=bf16] [vision=0] [llm=1] [slots=1] [seq=4096]
- *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1] [tp=1]
+ *                     [images=4] [warm=12] [steps=6] [case=-1] [schedule=1f1b] [dp=1] [cp=1] [tp=1] [ep=1]
  *                     [modality=encoder-parallel] [recompute=none] [class=h100-80g] [scale=1]
  *                     [state=fp32] [stages=frozen-aware] [ops=0] [tune=8] [size=1b] [model=DIR]
  *                     [picture=768] [sp=0] [sums=1]
  *
  * vision and llm: pipeline stages; vision=0: everything on one rank. dp: replicas; slots, of a
  * step, are dealt out to them. cp, tp: ranks that share the
- * LLM's rows of a slot, its matrices (tp with vision=0: those of the encoder too); sp: the latter split rows
+ * LLM's rows of a slot, its matrices (tp with vision=0: those of the encoder too); ep: of dp * cp those that
+ * share its experts; sp: the latter split rows
  * between products; sums=0: rows are not exchanged, so that the time is that of their products alone, the best
  * that sums beside them can reach (what is computed makes no sense). state: of the optimizer, fp32 or bf16. Prints for every frozen
  * setting the median of forward and backward, the optimizer's share, LLM tokens/s of forward and
  * backward, and the share of 989 TFLOP/s per rank counted as the peers count: all rows through the
  * head, only what the frozen setting needs.
  *
- * size: of the LLM, Llama-3.2-1B or (8b) Llama-3.1-8B, which wants class=h200-141g.
+ * size: of the LLM, Llama-3.2-1B or (8b) Llama-3.1-8B, which wants class=h200-141g, or (30b-a3b) Qwen3-30B-A3B,
+ * a mixture of experts, of which two GPUs hold some layers= alone.
  * images=0: the LLM alone, as many layers and words of it as layers= and vocab= say: the peer of tp.py,
  * whose TFLOP/s a GPU are printed beside.
  *
@@ -64,7 +66,8 @@ static double flops(const struct cs_vlm_options *o, const struct cs_vlm_setting 
     const struct cs_vlm_llm *m = o->shape;
     const double h = m->hidden, pp = 1152.0 * h + h * h, ph = h * cs_vlm_vocab(o);
     const double heads = 2.0 * (m->heads + m->kv_heads) * m->head_dim;
-    const double layers = cs_vlm_layers(o), pl = layers * (h * heads + 3 * h * m->ffn);
+    const double ffn = m->experts > 0 ? 3.0 * m->ffn * m->top_k + m->experts : 3.0 * m->ffn;
+    const double layers = cs_vlm_layers(o), pl = layers * (h * heads + h * ffn);
     const double av = 27.0 * 4 * CS_VLM_IMAGE_ROWS * CS_VLM_IMAGE_ROWS * 1152.0 * o->images;
     const double al = layers * 4.0 * (seq * seq / 2) * m->heads * m->head_dim;
     if (o->model[0] != '\0')
@@ -287,10 +290,11 @@ static void run_setting(const struct cs_vlm_options *o, const struct cs_vlm_sett
 static const char usage[] =
     "bench_worker_step [NAME=VALUE...]: one training step of SigLIP-so400m + MLP + Llama\n"
     "  device=cuda precision=bf16 class=h100-80g scale=1   where, and on CPUs how small\n"
-    "  vision=0 llm=1 dp=1 cp=1 tp=1 sp=0 schedule=1f1b modality=encoder-parallel "
+    "  vision=0 llm=1 dp=1 cp=1 tp=1 sp=0 ep=1 schedule=1f1b modality=encoder-parallel "
     "stages=frozen-aware\n"
     "  size=1b                                             8b: shapes of Llama-3.1-8B "
-    "(class=h200-141g)\n"
+    "(class=h200-141g);\n"
+    "                                                      30b-a3b: of Qwen3-30B-A3B (experts)\n"
     "  layers=0 vocab=0                                    of the LLM; 0: as many as it has\n"
     "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3;\n"
     "                                                      images=0: the LLM alone\n"
@@ -322,11 +326,12 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%s %s %s state %s vision=%d llm=%d dp=%d cp=%d tp=%d sp=%d sums=%d slots=%d seq=%d "
-           "images=%d %s %s\n",
-           o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
-           o.dp, o.cp, o.tp, o.sp, o.sums, o.slots, o.seq, o.images,
-           o.vision > 0 ? o.modality : "one rank", o.schedule);
+    printf(
+        "%s %s %s state %s vision=%d llm=%d dp=%d cp=%d tp=%d ep=%d sp=%d sums=%d slots=%d seq=%d "
+        "images=%d %s %s\n",
+        o.model[0] != '\0' ? o.model : o.size, o.device, o.precision, o.state, o.vision, o.llm,
+        o.dp, o.cp, o.tp, o.ep, o.sp, o.sums, o.slots, o.seq, o.images,
+        o.vision > 0 ? o.modality : "one rank", o.schedule);
     for (int i = 0; i < CS_VLM_SETTINGS; i++)
         if (o.only < 0 || o.only == i)
             run_setting(&o, &cs_vlm_settings[i]);

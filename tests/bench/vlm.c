@@ -24,8 +24,10 @@ const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS] = {
     {"llm frozen",     false, false, true },
 };
 
-const struct cs_vlm_llm cs_vlm_llm_1b = {"1b", 2048, 8192, 16, 32, 8, 64, true};
-const struct cs_vlm_llm cs_vlm_llm_8b = {"8b", 4096, 14336, 32, 32, 8, 128, false};
+const struct cs_vlm_llm cs_vlm_llm_1b = {"1b", 2048, 8192, 16, 32, 8, 64, true, 0, 0};
+static const struct cs_vlm_llm llm_8b = {"8b", 4096, 14336, 32, 32, 8, 128, false, 0, 0},
+                               llm_30b = {"30b-a3b", 2048, 768, 48, 32, 4, 128, false, 128, 8};
+static const struct cs_vlm_llm *const llms[] = {&cs_vlm_llm_1b, &llm_8b, &llm_30b};
 
 static void refuse(const char *what, const char *which)
 {
@@ -69,6 +71,7 @@ static void read_option(struct cs_vlm_options *o, const char *arg)
         {"dp",        &o->dp,      NULL,         0                  },
         {"cp",        &o->cp,      NULL,         0                  },
         {"tp",        &o->tp,      NULL,         0                  },
+        {"ep",        &o->ep,      NULL,         0                  },
         {"sp",        &o->sp,      NULL,         0                  },
         {"sums",      &o->sums,    NULL,         0                  },
         {"layers",    &o->layers,  NULL,         0                  },
@@ -134,6 +137,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
                                  .dp = 1,
                                  .cp = 1,
                                  .tp = 1,
+                                 .ep = 1,
                                  .sums = 1,
                                  .slots = 1,
                                  .seq = 4096,
@@ -147,12 +151,14 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         read_option(o, argv[i]);
     read_picture(o);
-    o->shape = strcmp(o->size, cs_vlm_llm_8b.name) == 0 ? &cs_vlm_llm_8b : &cs_vlm_llm_1b;
-    if (strcmp(o->size, o->shape->name) != 0)
-        refuse("size is 1b or 8b, not ", o->size);
+    for (size_t i = 0; i < CS_ARRAY_LEN(llms); i++)
+        if (strcmp(o->size, llms[i]->name) == 0)
+            o->shape = llms[i];
+    if (o->shape == NULL)
+        refuse("size is 1b, 8b or 30b-a3b, not ", o->size);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
-        (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 || o->tp < 1 ||
+        (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 || o->tp < 1 || o->ep < 1 ||
         (o->vision + o->llm * o->cp * o->tp) * o->dp > CS_VLM_MAX_RANKS || o->scale < 1 ||
         o->images < 0 || o->seq < o->images * (o->image_rows + 64) || o->layers < 0 ||
         o->vocab < 0 || (o->images == 0 && o->vision > 0))
@@ -184,16 +190,30 @@ json_t *cs_vlm_vision_config(int scale, int layers, int image)
                      "patch_size", 14, "hidden_act", "gelu_pytorch_tanh", "layer_norm_eps", 1e-6);
 }
 
+/* The ffn of every layer becomes a mixture of experts. */
+static json_t *with_experts(const struct cs_vlm_llm *shape, int scale, json_t *config)
+{
+    const int width = shape->ffn / scale, experts = shape->experts / scale;
+    json_object_update_new(
+        config, json_pack("{s:s, s:i, s:i, s:i, s:b, s:[], s:i, s:b, s:f}", "model_type",
+                          "qwen3_moe", "moe_intermediate_size", width, "num_experts", experts,
+                          "num_experts_per_tok", shape->top_k < experts ? shape->top_k : experts,
+                          "norm_topk_prob", true, "mlp_only_layers", "decoder_sparse_step", 1,
+                          "output_router_logits", true, "router_aux_loss_coef", 1e-3));
+    return config;
+}
+
 json_t *cs_vlm_llm_config(const struct cs_vlm_llm *shape, int scale, int layers, int vocab)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
-                     "model_type", "llama", "hidden_size", shape->hidden / scale,
-                     "intermediate_size", shape->ffn / scale, "num_hidden_layers", layers,
-                     "num_attention_heads", shape->heads / scale, "num_key_value_heads",
-                     shape->kv_heads / scale, "head_dim", shape->head_dim, "vocab_size", vocab,
-                     "max_position_embeddings", 131072, "hidden_act", "silu", "rms_norm_eps", 1e-5,
-                     "tie_word_embeddings", shape->is_tied, "rope_parameters", "rope_type",
-                     "default", "rope_theta", 500000.0);
+    json_t *config =
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:b, s:{s:s, s:f}}",
+                  "model_type", "llama", "hidden_size", shape->hidden / scale, "intermediate_size",
+                  shape->ffn / scale, "num_hidden_layers", layers, "num_attention_heads",
+                  shape->heads / scale, "num_key_value_heads", shape->kv_heads / scale, "head_dim",
+                  shape->head_dim, "vocab_size", vocab, "max_position_embeddings", 131072,
+                  "hidden_act", "silu", "rms_norm_eps", 1e-5, "tie_word_embeddings", shape->is_tied,
+                  "rope_parameters", "rope_type", "default", "rope_theta", 500000.0);
+    return shape->experts > 0 ? with_experts(shape, scale, config) : config;
 }
 
 /* The modules of a directory with nothing but a config.json; items are pictures of one size. */
@@ -272,6 +292,8 @@ json_t *cs_vlm_document(const struct cs_vlm_options *o, const struct cs_vlm_sett
     {
         const bool is_llm = strcmp(branch, "llm") == 0;
         json_object_set_new(row, "zero", json_integer(o->zero));
+        if (is_llm)
+            json_object_set_new(row, "ep", json_integer(o->ep));
         json_object_set_new(row, "offload", json_string(is_llm ? o->offload : "none"));
     }
     json_t *root = json_pack(
@@ -396,6 +418,9 @@ static void open_device(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     cs_vlm_must(
         cs_context_comm_new(&w->device, plan, CS_GROUP_TP, rank, w->comm, 60000, &w->sharers, &err),
         &err);
+    cs_vlm_must(
+        cs_context_comm_new(&w->device, plan, CS_GROUP_EP, rank, w->comm, 60000, &w->experts, &err),
+        &err);
     cs_vlm_must(cs_replicas_new(&w->device, plan, rank, w->comm, 60000, &w->replicas, &err), &err);
 }
 
@@ -430,6 +455,7 @@ void cs_vlm_worker_open(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
                                              .channels = w->channels,
                                              .context = w->context,
                                              .sharers = w->sharers,
+                                             .experts = w->experts,
                                              .replicas = w->replicas,
                                              .ring = &w->ring,
                                              .rank = rank,
@@ -463,6 +489,7 @@ void cs_vlm_worker_close(struct cs_vlm_worker *w)
 {
     cs_replicas_free(w->replicas); /* before the parameters they are bound to */
     cs_trainer_free(w->trainer);
+    cs_context_comm_free(w->experts);
     cs_context_comm_free(w->sharers);
     cs_context_comm_free(w->context);
     cs_channels_free(w->channels);

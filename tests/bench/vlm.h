@@ -17,31 +17,33 @@ struct cs_vlm_setting {
 
 extern const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS];
 
-/* Shapes of Llama-3.2-1B and Llama-3.1-8B. */
+/* Shapes of Llama-3.2-1B and Llama-3.1-8B, and of Qwen3-30B-A3B, whose ffn is a mixture of experts. */
 struct cs_vlm_llm {
     const char *name;
     int hidden, ffn, layers, heads, kv_heads, head_dim;
     bool is_tied;
+    int experts, top_k; /* 0: none; else ffn is of one of them */
 };
 
-extern const struct cs_vlm_llm cs_vlm_llm_1b, cs_vlm_llm_8b;
+extern const struct cs_vlm_llm cs_vlm_llm_1b;
 
 /* NAME=VALUE on the command line; a program documents those that it uses. */
 struct cs_vlm_options {
     char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12], stages[16];
     char state[8];                  /* optimizer.state */
-    char size[8];                   /* of the LLM: "1b" or "8b" */
+    char size[8];                   /* of the LLM: "1b", "8b" or "30b-a3b" */
     const struct cs_vlm_llm *shape; /* from it */
     char profile[256], save[256];
-    char model[256];        /* directory of a composite's config.json; "": SigLIP and Llama */
-    int picture;            /* pixels of a side of its pictures */
-    int side, image_rows;   /* of a picture, from the two before: patches a side, LLM rows */
-    int vision, llm;        /* pipeline stages; vision 0: everything on one rank */
-    int zero;               /* what replicas divide: 1, 2, 3 */
-    char offload[8];        /* where activations of the LLM wait: none, host */
-    int dp, cp, tp;         /* cp, tp: ranks that share the LLM's rows of a slot, its matrices */
-    int sp;                 /* 1: those that share matrices split rows between products */
-    int sums;               /* 0: they exchange no rows (bench_worker_step.c) */
+    char model[256];      /* directory of a composite's config.json; "": SigLIP and Llama */
+    int picture;          /* pixels of a side of its pictures */
+    int side, image_rows; /* of a picture, from the two before: patches a side, LLM rows */
+    int vision, llm;      /* pipeline stages; vision 0: everything on one rank */
+    int zero;             /* what replicas divide: 1, 2, 3 */
+    char offload[8];      /* where activations of the LLM wait: none, host */
+    int dp, cp, tp,
+        ep;   /* cp, tp: ranks that share the LLM's rows of a slot, its matrices; ep: experts */
+    int sp;   /* 1: those that share matrices split rows between products */
+    int sums; /* 0: they exchange no rows (bench_worker_step.c) */
     int slots, seq, images; /* images 0: the LLM alone */
     int layers, vocab;      /* of the LLM, 0: as many as it has */
     int warm, steps; /* before those that are measured, which are so many: operators are loaded,
@@ -96,9 +98,9 @@ void cs_vlm_fill_slot(const struct cs_vlm_options *o, const struct cs_vlm_job *j
  * it is opened. */
 struct cs_vlm_worker {
     struct cs_device device;
-    struct cs_comm *comm; /* these four: NULL where there is nobody to talk to */
+    struct cs_comm *comm; /* these five: NULL where there is nobody to talk to */
     struct cs_channels *channels;
-    struct cs_context_comm *context, *sharers;
+    struct cs_context_comm *context, *sharers, *experts;
     struct cs_replicas *replicas;
     struct cs_trainer *trainer;
     struct cs_ring ring;
