@@ -1,13 +1,14 @@
 /* Products of the rows of every expert with the expert's own matrix, and the gradients of both; all
- * experts in one launch. How many rows an expert has is known on the device only: there are blocks
- * for the most tiles that any spread of the rows can make, and each finds its expert by itself.
+ * experts in one launch (experts_tiles.cuh). Hopper cards have kernels of their own for bf16
+ * (experts_sm90.cuh); those here are for other cards, fp32, and widths or addresses that are not aligned.
  *
  * A block makes a tile of 128 x 128 in steps of 32 of the inner dimension, which it reads into
  * registers while it works on those before: bf16 on tensor cores (wmma), fp32 with FMAs. Sums run in
  * a fixed order. */
 #include <mma.h>
 
-#include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/gemm/experts_sm90.cuh"
+#include "kernels/cuda/gemm/experts_tiles.cuh"
 
 #define THREADS 256
 #define TILE    128 /* rows and columns of a block's tile */
@@ -189,34 +190,6 @@ __device__ static void make_tile(tile<T, A_ALONG, B_ALONG> &t, T *shared, const 
     __syncthreads();
 }
 
-/* The expert that the block's number falls to, where each has a block for every TILE of its rows;
- * *row: of the expert's rows, where the block begins. -1: there are fewer such tiles. */
-__device__ static int find_expert(const product &g, int number, int64_t *row)
-{
-    const int lane = (int)threadIdx.x % 32;
-    for (int from = 0; from < g.experts; from += 32) {
-        const int e = from + lane;
-        const int rows = e < g.experts ? g.first[e + 1] - g.first[e] : 0;
-        const int tiles = (rows + TILE - 1) / TILE;
-        int before = tiles;
-        for (int d = 1; d < 32; d *= 2) {
-            const int other = __shfl_up_sync(0xffffffffu, before, d);
-            before += lane >= d ? other : 0;
-        }
-        const int all = __shfl_sync(0xffffffffu, before, 31);
-        before -= tiles;
-        const unsigned mine =
-            __ballot_sync(0xffffffffu, number >= before && number < before + tiles);
-        if (mine != 0) {
-            const int who = __ffs((int)mine) - 1;
-            *row = (int64_t)(number - __shfl_sync(0xffffffffu, before, who)) * TILE;
-            return from + who;
-        }
-        number -= all;
-    }
-    return -1;
-}
-
 template <typename T> struct shared_size {
     static constexpr size_t OPERANDS = 2 * TILE * (STEP + PAD) * sizeof(T);
     static constexpr size_t STAGED = sizeof(T) == 2 ? THREADS / 32 * 256 * sizeof(float) : 0;
@@ -229,7 +202,7 @@ __global__ void __launch_bounds__(THREADS) rows_kernel(product g)
 {
     __shared__ __align__(32) char shared[shared_size<T>::BYTES];
     int64_t row;
-    const int e = find_expert(g, (int)blockIdx.y, &row);
+    const int e = cs_find_expert(g.first, g.experts, TILE, (int)blockIdx.y, &row);
     const int64_t col = (int64_t)blockIdx.x * TILE;
     if (e < 0)
         return;
@@ -269,19 +242,21 @@ static unsigned tiles_of(int64_t n)
     return (unsigned)((n + TILE - 1) / TILE);
 }
 
-/* Every expert may have one tile that is not full. */
 template <typename T, bool B_ALONG>
 static void launch_rows(struct cs_ctx *ctx, const struct cs_moe_groups *groups, int64_t n,
                         int64_t k, const void *a, const void *b, void *c, const char *what)
 {
     const product g = {groups->first, groups->experts, 0, n, k, a, b, c, false};
-    const int64_t most = groups->places / TILE + groups->experts;
+    const int64_t most = cs_expert_tiles(groups, TILE);
     if (groups->places <= 0 || n <= 0)
         return;
     if (most > 65535) {
         CS_CUDA_REFUSE(ctx, CS_LIMIT, "%s of %lld rows", what, (long long)groups->places);
         return;
     }
+    if (sizeof(T) == 2 && (B_ALONG ? cs_cuda_moe_linear_sm90(ctx, groups, k, n, a, b, c)
+                                   : cs_cuda_moe_linear_dgrad_sm90(ctx, groups, n, k, a, b, c)))
+        return;
     const dim3 grid(tiles_of(n), (unsigned)most);
     rows_kernel<T, B_ALONG><<<grid, THREADS, 0, cs_cuda_stream_of(ctx)>>>(g);
     CS_CUDA_LAUNCHED(ctx, what);
@@ -308,6 +283,8 @@ void cs_cuda_moe_linear_wgrad(struct cs_ctx *ctx, const struct cs_moe_groups *gr
     const product g = {groups->first,        groups->experts, out, in, 0, dy, x, dw,
                        ctx->is_grad_new != 0};
     if (groups->places <= 0 || in <= 0 || out <= 0)
+        return;
+    if (sizeof(T) == 2 && cs_cuda_moe_linear_wgrad_sm90(ctx, groups, in, out, dy, x, dw))
         return;
     const dim3 grid(tiles_of(in), tiles_of(out), (unsigned)groups->experts);
     auto *kernel =
