@@ -54,9 +54,10 @@ void layout_assert_near(const struct cs_test_spec *options, const struct layout_
     struct cs_test_planned made = cs_test_plan(options);
     /* strong decays of recurrent layers are differences of large sums: rounding grows; AdamW's first
      * steps are as long where a gradient is rounding only, which every row's order of keys changes, and
-     * every other grouping of items */
+     * every other grouping of items, and sums of a row's experts by their ranks on devices */
     const bool shares = options->llm_tp > 1 || options->vision_tp > 1;
-    const bool groups = options->llm_cp > 1 || options->vision_dp > 0 || has_copies(&made);
+    const bool groups =
+        options->llm_cp > 1 || options->vision_dp > 0 || options->llm_ep > 1 || has_copies(&made);
     const double slack = (options->is_recurrent ? 100 : 1) * (shares ? 8 : groups ? 4 : 1);
     for (int s = 0; s < LAYOUT_STEPS; s++)
         if (!(fabs(one->loss[s] - many->loss[s]) <= slack * 1e-5 * one->loss[s]) ||

@@ -23,6 +23,7 @@
 #ifndef CS_WORKER_LAYER_SPREAD_H
 #define CS_WORKER_LAYER_SPREAD_H
 
+#include "worker/layer/exchange.h"
 #include "worker/layer/layers.h"
 
 struct cs_spread {
@@ -59,6 +60,16 @@ void cs_spread_begin(struct cs_run *run, const struct cs_layer_model *l, int64_t
 /* Acts of the own rows (own_rows, width) become those of all rows that have routes (rows, width): x itself, or
  * scratch. */
 const void *cs_spread_rows(const struct cs_spread *s, int64_t width, const void *x);
+
+/* The same in two steps, between which other things are computed. */
+struct cs_spread_gather {
+    const void *rows;
+    struct cs_exchange moves; /* run NULL: none */
+};
+
+struct cs_spread_gather cs_spread_start_rows(const struct cs_spread *s, int64_t width,
+                                             const void *x);
+const void *cs_spread_finish_rows(const struct cs_spread_gather *gather);
 /* The rest, from routes of all rows (rows 0: nothing in them is read). first: memory of that array, unless it is
  * a part of routes->first. Everything else is scratch. */
 void cs_spread_open(struct cs_spread *s, const struct cs_layer_model *l,

@@ -46,26 +46,42 @@ static char *at_row(const struct cs_spread *s, const void *rows, int64_t row, in
     return (char *)(uintptr_t)rows + (size_t)(row * width) * s->run->ops->act_bytes;
 }
 
-const void *cs_spread_rows(const struct cs_spread *s, int64_t width, const void *x)
+struct cs_spread_gather cs_spread_start_rows(const struct cs_spread *s, int64_t width,
+                                             const void *x)
 {
+    struct cs_spread_gather g = {.rows = x};
     if (!s->gathers)
-        return x;
-    void *all = cs_run_take(s->run, s->rows * width);
-    char *const here = at_row(s, all, s->own_at, width);
+        return g;
+    char *const all = cs_run_take(s->run, s->rows * width), *const here =
+                                                                at_row(s, all, s->own_at, width);
+    g.rows = all;
     if (s->own_rows > 0)
         cs_device_copy(s->run->device, here, x,
                        (size_t)(s->own_rows * width) * s->run->ops->act_bytes);
     if (!meets(s))
-        return all;
-    const struct cs_exchange e = cs_exchange_new(s->run, s->ranks);
+        return g;
+    g.moves = cs_exchange_new(s->run, s->ranks);
     for (int k = 1; k < s->ranks->n; k++) {
         const int r = other(s, k);
-        cs_exchange_add_acts(&e, r, here, s->own_rows * width, true);
-        cs_exchange_add_acts(&e, r, at_row(s, all, first_of(s, r), width), rows_of(s, r) * width,
-                             false);
+        cs_exchange_add_acts(&g.moves, r, here, s->own_rows * width, true);
+        cs_exchange_add_acts(&g.moves, r, at_row(s, all, first_of(s, r), width),
+                             rows_of(s, r) * width, false);
     }
-    cs_exchange_move(&e);
-    return all;
+    cs_exchange_start(&g.moves);
+    return g;
+}
+
+const void *cs_spread_finish_rows(const struct cs_spread_gather *gather)
+{
+    if (gather->moves.run != NULL)
+        cs_exchange_finish(&gather->moves);
+    return gather->rows;
+}
+
+const void *cs_spread_rows(const struct cs_spread *s, int64_t width, const void *x)
+{
+    const struct cs_spread_gather g = cs_spread_start_rows(s, width, x);
+    return cs_spread_finish_rows(&g);
 }
 
 void cs_spread_clear(const struct cs_spread *s, int64_t width, void *x)

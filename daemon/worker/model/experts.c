@@ -58,13 +58,12 @@ static struct cs_moe_routes take_routes(struct cs_run *run, const struct dims *d
 
 /* The routes of all rows, made from kept->logits, and where their pairs go. first: memory of the array
  * that says where an expert's rows begin, which the weight half of a split backward reads too. */
-static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+static struct cs_moe_routes route(struct cs_run *run, const struct cs_layer_model *l,
                                   const struct cs_kept *kept, struct cs_scratch *first,
                                   struct cs_spread *spread)
 {
     const struct dims d = dims_of(l);
-    const struct cs_moe_shape shape = shape_of(run, l, rows);
-    cs_spread_begin(run, l, rows, spread);
+    const struct cs_moe_shape shape = shape_of(run, l, spread->own_rows);
     const void *logits = cs_spread_rows(spread, d.experts, kept->logits);
     const struct cs_moe_routes routes =
         take_routes(run, &d, spread->places, cs_spread_moves(spread) ? run->scratch : first);
@@ -90,11 +89,12 @@ static struct cs_moe_groups groups_of(const struct cs_spread *s)
     return (struct cs_moe_groups){s->first, s->experts, s->come};
 }
 
-/* (places, width) rows of x (own rows, width) */
+/* (places, width) rows of those that come (width) */
 static void to_places(const struct cs_spread *s, const struct dims *d,
-                      const struct cs_moe_routes *routes, const void *x, void *y)
+                      const struct cs_moe_routes *routes, const struct cs_spread_gather *come,
+                      void *y)
 {
-    const void *rows = cs_spread_rows(s, d->width, x);
+    const void *rows = cs_spread_finish_rows(come);
     if (s->places > 0)
         s->run->ops->gather_rows(s->run->ctx, s->places, d->width, routes->token, rows, y);
 }
@@ -149,18 +149,20 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
     const struct dims d = dims_of(l);
     struct cs_spread s;
     h = cs_sequence_whole(run, rows, d.width, h);
+    cs_spread_begin(run, l, rows, &s);
+    const struct cs_spread_gather come = cs_spread_start_rows(&s, d.width, h);
     kept->logits = cs_run_keep(run, l, CS_KEEP_LOGITS, rows);
     if (rows > 0)
         cs_run_linear(run, rows, d.width, d.experts, h, cs_weight(l, CS_PARAM_ROUTER_W), NULL,
                       kept->logits);
-    const struct cs_moe_routes routes = route(run, l, rows, kept, run->scratch, &s);
+    const struct cs_moe_routes routes = route(run, l, kept, run->scratch, &s);
     const struct cs_moe_groups groups = groups_of(&s);
     const struct cs_moe_routes own = own_routes(&s, &routes, d.top_k);
     count_loads(run, l, rows, kept->logits, &own);
     kept->up = cs_run_keep_pairs(run, l, CS_KEEP_UP, s.come);
     kept->a = cs_run_keep_pairs(run, l, CS_KEEP_A, s.come);
     void *places = cs_run_take(run, s.places * d.width);
-    to_places(&s, &d, &routes, h, places);
+    to_places(&s, &d, &routes, &come, places);
     const struct cs_travel way[] = {cs_spread_travel(&s, d.width, places, NULL),
                                     cs_spread_travel(&s, 1, routes.weight, NULL)};
     cs_spread_go(&s, way, 2);
@@ -182,8 +184,9 @@ static void experts_fwd(struct cs_run *run, const struct cs_layer_model *l, int6
 
 /* dup (come, 2 inner) and dweight (places) from dy, and the gradient of the second product */
 static void down_bwd(struct cs_run *run, const struct cs_layer_model *l, const struct dims *d,
-                     const struct cs_spread *s, const struct cs_moe_routes *routes, const void *dy,
-                     void *dup, float *dweight, const struct cs_kept *kept)
+                     const struct cs_spread *s, const struct cs_moe_routes *routes,
+                     const struct cs_spread_gather *dy, void *dup, float *dweight,
+                     const struct cs_kept *kept)
 {
     const struct cs_moe_groups groups = groups_of(s);
     const struct cs_shard *w = cs_weight(l, CS_PARAM_EXPERT_DOWN_W);
@@ -253,28 +256,33 @@ static void experts_bwd(struct cs_run *run, const struct cs_layer_model *l, int6
                           *router_w = cs_weight(l, CS_PARAM_ROUTER_W);
     struct cs_spread s;
     dy = cs_sequence_whole(run, rows, d.width, dy);
+    cs_spread_begin(run, l, rows, &s);
+    const struct cs_spread_gather of_dy = cs_spread_start_rows(&s, d.width, dy);
     const struct cs_moe_routes routes =
-        route(run, l, rows, kept, run->later != NULL ? run->later->held : run->scratch, &s);
+        route(run, l, kept, run->later != NULL ? run->later->held : run->scratch, &s);
     const struct cs_moe_groups groups = groups_of(&s);
+    const void *h = NULL; /* on its way while the second product is gone through */
+    if (rows > 0)
+        h = cs_sequence_whole(run, rows, d.width, cs_half_input(run, l, rows, CS_HALF_FFN, kept));
+    const bool trains = up_w->grad != NULL;
+    const struct cs_spread_gather of_h =
+        trains ? cs_spread_start_rows(&s, d.width, h) : (struct cs_spread_gather){.rows = NULL};
     /* what is kept until the weight half is kept once: the gradient takes the place of its input */
     void *dup = run->later != NULL ? kept->up : cs_run_take(run, s.come * 2 * d.inner);
     void *dlogits = cs_run_hold(run, rows * d.experts);
     float *dweight = cs_scratch_floats(run->scratch, s.places);
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    down_bwd(run, l, &d, &s, &routes, dy, dup, dweight, kept);
+    down_bwd(run, l, &d, &s, &routes, &of_dy, dup, dweight, kept);
     cs_scratch_rewind(run->scratch, mark);
     cs_tensors_sum_floats(run, s.places, dweight); /* of columns of every rank */
-    const void *h = NULL;
     if (rows > 0) {
         const struct cs_moe_routes own = own_routes(&s, &routes, d.top_k);
         router_bwd(run, l, rows, &own, dweight, dlogits, kept);
-        h = cs_sequence_whole(run, rows, d.width, cs_half_input(run, l, rows, CS_HALF_FFN, kept));
         cs_run_linear_wgrad(run, rows, d.width, d.experts, dlogits, h, router_w, NULL);
     }
-    const bool trains = up_w->grad != NULL;
     const struct cs_travel x = held_way(run, &d, &s);
     if (trains) {
-        to_places(&s, &d, &routes, h, x.out);
+        to_places(&s, &d, &routes, &of_h, x.out);
         cs_spread_go(&s, &x, 1);
         cs_run_moe_wgrad(run, &groups, d.width, 2 * d.inner, dup, x.here, up_w);
     }
