@@ -33,7 +33,7 @@ static const struct cs_arg search_args[] = {
     {"max_vpp", CS_ARG_INT, false, NULL, 2, 16, 0, "4", "interleaved: most chunks of a stage"},
     {"leave_node", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "tp * cp groups may reach over nodes"},
     {"runs", CS_ARG_BOOL, false, NULL, 0, 0, 0, "false", "only layouts that jobs run, as found:plan() gives them to one"},
-    {"planner", CS_ARG_STRING, false, "cornstarch|blind|disttrain|entrain", 0, 0, 0, "\"cornstarch\"", "whose layouts, cut, formula and data policy"},
+    {"planner", CS_ARG_STRING, false, "cornstarch|blind|disttrain|entrain|modules|megatron", 0, 0, 0, "\"cornstarch\"", "whose layouts, cut, formula and data policy"},
     {"samples", CS_ARG_TABLE, false, NULL, 0, 0, 0, "full slots", "rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } }"},
     {"samples_file", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "the same as a JSON file, made from a data set: [{\"vision\": 576, \"llm\": 700}, ...]"},
     {"batches", CS_ARG_INT, false, NULL, 1, 256, 0, "8", "steps that are drawn from samples"},

@@ -86,7 +86,6 @@ static void push_parallel(lua_State *L, const json_t *row)
 static void push_settings(lua_State *L, const json_t *row)
 {
     const json_int_t dp = json_integer_value(json_object_get(row, "dp"));
-    const bool is_blind = strcmp(text_of(row, "cut"), "frozen-blind") == 0;
     lua_newtable(L);
     for (lua_pushnil(L); lua_next(L, -3); lua_pop(L, 1)) {
         lua_pushvalue(L, -2);
@@ -98,7 +97,7 @@ static void push_settings(lua_State *L, const json_t *row)
     lua_setfield(L, -2, "modality");
     lua_pushstring(L, text_of(row, "schedule"));
     lua_setfield(L, -2, "schedule");
-    lua_pushstring(L, is_blind ? "frozen-blind" : "frozen-aware");
+    lua_pushstring(L, text_of(row, "cut"));
     lua_setfield(L, -2, "stages");
     lua_pushinteger(L, (lua_Integer)dp);
     lua_setfield(L, -2, "dp");

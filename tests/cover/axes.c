@@ -9,23 +9,25 @@
 #define HEADS(all, of_keys)                                                                        \
     "{\"num_attention_heads\": " all ", \"num_key_value_heads\": " of_keys ", \"head_dim\": 8}"
 
-/* Five kinds of language models and three that differ in what ranks share: heads of 8, 4 of them unless a rank
- * has a third. */
+#define RECURRENT                                                                                  \
+    "{\"linear_num_key_heads\": 6, \"linear_num_value_heads\": 12, \"num_attention_heads\": 6, "   \
+    "\"num_key_value_heads\": 3}"
+
+/* Language models of eight kinds, most with heads that up to four ranks can share. Where halves are normed behind,
+ * rounding of small sums is made large. */
 static const struct {
     const char *name;
     struct cs_test_spec base;
+    double slack; /* times the limit */
 } families[] = {
-    {"llama",     {.llm_keys = HEADS("12", "6")}                                            },
-    {"qwen2",     {.is_qwen2 = true, .is_tied = true, .llm_keys = HEADS("12", "3")}         },
-    {"qwen3",     {.is_qwen3 = true, .llm_keys = HEADS("12", "2")}                          },
-    {"gemma4",    {.llm_keys = CS_TEST_GEMMA4, .is_tied = true, .mask = "image_window"}     },
-    {"phi3",      {.llm_keys = CS_TEST_PHI3}                                                },
-    {"qwen3.5",
-     {.is_recurrent = true,
-      .llm_keys = "{\"linear_num_key_heads\": 6, \"linear_num_value_heads\": 12, "
-                  "\"num_attention_heads\": 6, \"num_key_value_heads\": 3}"}                },
-    {"qwen3-moe", {.has_experts = true, .mask = "image_bidir", .llm_keys = HEADS("12", "6")}},
-    {"mixtral",   {.llm_keys = CS_TEST_MIXTRAL, .is_tied = true}                            },
+    {"llama",     {.llm_keys = HEADS("12", "6")},                                             1 },
+    {"qwen2",     {.is_qwen2 = true, .is_tied = true, .llm_keys = HEADS("12", "3")},          1 },
+    {"qwen3",     {.is_qwen3 = true, .llm_keys = HEADS("12", "2")},                           1 },
+    {"gemma4",    {.llm_keys = CS_TEST_GEMMA4, .is_tied = true, .mask = "image_window"},      20},
+    {"phi3",      {.llm_keys = CS_TEST_PHI3},                                                 1 },
+    {"qwen3.5",   {.is_recurrent = true, .llm_keys = RECURRENT},                              1 },
+    {"qwen3-moe", {.has_experts = true, .mask = "image_bidir", .llm_keys = HEADS("12", "6")}, 1 },
+    {"mixtral",   {.llm_keys = CS_TEST_MIXTRAL, .is_tied = true},                             1 },
 };
 
 /* clang-format off */
@@ -67,6 +69,11 @@ static void set(struct cs_test_spec *spec, const struct cover_axis *axis, int va
         *(bool *)(void *)at = axis->number[value] != 0;
     if (axis->kind == COVER_TEXT)
         *(const char **)(void *)at = axis->text[value];
+}
+
+double cover_slack(const struct cover_choice *choice)
+{
+    return families[choice->value[COVER_FIRST_SHAPE]].slack;
 }
 
 struct cs_test_spec cover_spec(const struct cover_choice *choice)

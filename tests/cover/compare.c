@@ -8,11 +8,6 @@
 
 static const char *const kinds[] = {"master", "exp_avg", "exp_avg_sq"};
 
-enum {
-    LIMIT_AT_FIRST = 1,
-    LIMIT_LATER = 1
-}; /* times 1e-5, of moments: weights have moved apart later */
-
 /* the largest deviation over its limit, and what it is of */
 struct worst {
     double over;
@@ -75,7 +70,6 @@ static enum cs_status compare_kind(const struct cover_plan *plan, const struct p
     struct apart *of = calloc((size_t)graph->n_params + 1, sizeof *of);
     double all = 0;
     enum cs_status status = CS_OK;
-    limit *= kind > 0 && p->save > 0 ? LIMIT_LATER : LIMIT_AT_FIRST;
     CS_ASSERT(of != NULL);
     for (int i = 0; status == CS_OK && i < graph->n_params; i++) {
         if (graph->params[i].is_trainable)
@@ -130,11 +124,12 @@ static enum cs_status compare_saves(const struct cover_plan *plan, const struct 
 }
 
 enum cs_status cover_compare(const struct cover_plan *plan, const struct cover_outcome *one,
-                             const struct cover_outcome *many, double *worst, struct cs_err *err)
+                             const struct cover_outcome *many, double slack, double *worst,
+                             struct cs_err *err)
 {
     struct worst w = {.over = 0};
-    compare_steps(one, many, 1e-5, &w);
-    CS_TRY(compare_saves(plan, one, many, 1e-5, &w, err));
+    compare_steps(one, many, slack * 1e-5, &w);
+    CS_TRY(compare_saves(plan, one, many, slack * 1e-5, &w, err));
     *worst = w.over;
     return w.over <= 1 ? CS_OK : cs_fail(err, CS_CORRUPT, "%s", w.text);
 }

@@ -63,6 +63,8 @@ extern const struct cover_axis cover_axes[COVER_AXES];
 enum { COVER_FIRST_SHAPE = COVER_AXES - COVER_SHAPES };
 
 struct cs_test_spec cover_spec(const struct cover_choice *choice);
+double cover_slack(
+    const struct cover_choice *choice); /* of the model, times the limit of what may differ */
 /* the same model on one rank */
 struct cs_test_spec cover_spec_alone(const struct cover_choice *choice);
 /* What differs from the first values, "tp 2, cp 3, ..."; of capacity n. */

@@ -26,9 +26,10 @@ enum cs_status cover_job_run(const struct cover_plan *plan, const char *from,
 void cover_job_saved(const struct cover_outcome *o, int save, char *path);
 void cover_outcome_free(struct cover_outcome *o);
 
-/* Losses and norms of every step, and at every checkpoint weights and moments of every parameter, within 1e-5 of
- * one rank's; else what differs most is in err. *worst: the largest deviation over its limit. */
+/* Losses and norms of every step, and at every checkpoint weights and moments of every parameter, within 1e-5
+ * (times slack) of one rank's; else what differs most is in err. *worst: the largest deviation over its limit. */
 enum cs_status cover_compare(const struct cover_plan *plan, const struct cover_outcome *one,
-                             const struct cover_outcome *many, double *worst, struct cs_err *err);
+                             const struct cover_outcome *many, double slack, double *worst,
+                             struct cs_err *err);
 
 #endif

@@ -76,7 +76,7 @@ static bool run_layout(struct base *b, const struct cover_choice *choice, int nu
     if (status == CS_OK)
         status = cover_job_run(&plan, from, &many, &err);
     if (status == CS_OK)
-        status = cover_compare(&plan, &b->one, &many, &worst, &err);
+        status = cover_compare(&plan, &b->one, &many, cover_slack(choice), &worst, &err);
     cover_say(choice, text, sizeof text);
     print_message("%4d %-6s %2d ranks  %.2f  %s\n", number, status == CS_OK ? "ok" : "WRONG",
                   many.n_ranks, worst, text);

@@ -26,7 +26,7 @@
  *     nothing matches: frozen
  *   model.adapters[]: LoRA on matrices of a module, which are frozen: module, targets, rank, alpha, rslora, dir
  *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp,
- *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"), profile (null or a
+ *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"|"equal-layers"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
  *   data: format "llava", json, images, template{...}, on_bad_sample, max_bad_fraction, shuffle_images

@@ -229,11 +229,24 @@ static void finish(struct walk *w, int32_t ranks)
 
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks);
 
+/* the tp and cp of the LLM, which was picked before */
+static bool is_alike(const struct walk *w, int32_t b, const struct cs_choice *c)
+{
+    const int32_t llm = w->problem->llm;
+    if (b == llm)
+        return true;
+    const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
+    const struct cs_search_option *its = &w->problem->branch[llm].option[w->pick[llm].c->option];
+    return own->tp == its->tp && own->cp == its->cp;
+}
+
 /* replicas of the branch and its share of a slot; false: it cannot be beside that LLM */
 static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
     struct pick *p = &w->pick[b];
     int32_t llm = w->problem->llm, fixed = w->options->fix[b].dp, parts = 1;
+    if (w->rules->has_one_tp && !is_alike(w, b, c))
+        return false;
     if (fixed <= 0 && c->place == CS_PLACE_OWN && b != llm)
         fixed = w->options->dp;
     *p = (struct pick){.c = c,

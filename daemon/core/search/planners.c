@@ -26,6 +26,21 @@ const struct cs_planner_rules cs_planner_rules[CS_PLANNERS] = {
                             .sums_encoders = true,
                             .how = CS_ASSIGN_ENTRAIN,
                             .defers = true},
+    [CS_PLANNER_MODULES] = {.name = "modules",
+                            .is_own_only = true,
+                            .has_one_dp = true,
+                            .has_cp = true,
+                            .is_plain_1f1b = true,
+                            .how = CS_ASSIGN_LIST2D},
+    [CS_PLANNER_MEGATRON] = {.name = "megatron",
+                             .cut = CS_CUT_LAYERS,
+                             .is_own_only = true,
+                             .has_one_dp = true,
+                             .has_one_tp = true,
+                             .has_cp = true,
+                             .is_plain_1f1b = true,
+                             .sums_encoders = true,
+                             .how = CS_ASSIGN_LPT},
 };
 
 /* clang-format on */

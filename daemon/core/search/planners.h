@@ -10,7 +10,11 @@
  *   entrain     one dp for all branches, ranks of a replica dealt in proportion to work; min-max
  *               cut of true costs; least sum of all stages + steady beats; slots stratified by LLM
  *               work, pairwise deferral. Source: Entrain (arXiv 2605.27918). Its encoders form one
- *               module; here each has its share of the ranks */
+ *               module; here each has its share of the ranks
+ *   modules     what the paper on Cornstarch does: every branch on ranks of its own with its own tp,
+ *               cp and pp, one dp for all; min-max cut of true costs, plain 1F1B
+ *   megatron    one tp, cp and dp for all branches, encoders on stages before the LLM's; stages of
+ *               equal numbers of layers, plain 1F1B, samples as they are dealt by length */
 #ifndef CS_SEARCH_PLANNERS_H
 #define CS_SEARCH_PLANNERS_H
 
@@ -21,6 +25,8 @@ enum cs_search_planner {
     CS_PLANNER_BLIND,
     CS_PLANNER_DISTTRAIN,
     CS_PLANNER_ENTRAIN,
+    CS_PLANNER_MODULES,
+    CS_PLANNER_MEGATRON,
     CS_PLANNERS
 };
 
@@ -31,6 +37,7 @@ struct cs_planner_rules {
     enum cs_search_cut cut;
     bool is_own_only; /* encoders never share ranks with the LLM */
     bool has_one_dp;  /* of all branches */
+    bool has_one_tp;  /* and one cp */
     bool has_cp;
     bool is_proportional; /* ranks of a replica in proportion to work */
     bool is_plain_1f1b;

@@ -32,6 +32,13 @@ static int32_t zero_of(const struct cs_layout *l, int32_t branch)
     return cs_layout_dp(l, branch) * l->branch[branch].cp > 1 ? cs_layout_zero(l, branch) : 1;
 }
 
+static const char *cut_name(const struct cs_search_plan *plan)
+{
+    if (cs_planner_rules[plan->planner].cut == CS_CUT_LAYERS)
+        return "equal-layers";
+    return plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
+}
+
 /* The settings of the spec that are not of the layout, with those of the plan. */
 static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
 {
@@ -51,7 +58,7 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
             .recompute = cs_recompute_name(l->branch[b].recompute)};
     out.modality = cs_search_modality_name(plan->modality);
     out.schedule = plan->schedule;
-    out.stages = plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
+    out.stages = cut_name(plan);
     out.dp = l->dp;
     out.slots = plan->slots * l->dp;
     out.context_rows = l->branch[l->llm].cp > 1 ? spec->context_rows : 0;

@@ -27,7 +27,7 @@ for _, row in ipairs(ragged:planners()) do
   seen[row.planner] = true
   assert(row.plan and row.plan.mean_ns >= best.mean_ns, row.planner)
 end
-assert(seen.cornstarch and seen.blind and seen.disttrain and seen.entrain)
+assert(seen.cornstarch and seen.blind and seen.disttrain and seen.entrain and seen.modules and seen.megatron)
 local why = ragged:explain()
 assert(#why.cut > 3 and #why.binds > 1)
 
@@ -39,6 +39,15 @@ assert(a:plans()[1].mean_ns == b:plans()[1].mean_ns)
 -- what is asked for is what comes
 for _, plan in ipairs(search { planner = "disttrain" }:plans()) do
   assert(plan.planner == "disttrain" and plan.schedule == "1f1b" and plan.modality == "encoder-parallel" and plan.cut == "equal-layers")
+end
+for _, plan in ipairs(search { planner = "megatron" }:plans()) do
+  local vision, llm = plan.parallel.vision, plan.parallel.llm
+  assert(plan.planner == "megatron" and plan.schedule == "1f1b" and plan.cut == "equal-layers" and vision.place == "own")
+  assert(vision.tp == llm.tp and vision.cp == llm.cp and vision.dp == llm.dp)
+end
+for _, plan in ipairs(search { planner = "modules" }:plans()) do
+  local vision, llm = plan.parallel.vision, plan.parallel.llm
+  assert(plan.planner == "modules" and plan.schedule == "1f1b" and vision.place == "own" and vision.dp == llm.dp)
 end
 for _, plan in ipairs(search { zero = 3, compare = false, parallel = { vision = { place = "own", pp = 1, tp = 1 }, llm = { dp = 2 } } }:plans()) do
   assert(plan.zero == 3 and plan.dp == 2 and plan.parallel.vision.place == "own" and plan.parallel.vision.pp == 1)

@@ -136,7 +136,14 @@ static struct branch_load load_of(struct cs_planner *p, int32_t b, bool is_blind
     }
     if (p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm)
         add_encoders(p, is_blind, load.cost, load.weight, load.saved);
+    for (int32_t i = 0; cs_planner_counts_layers(p) && i < branch->n_layers; i++)
+        load.cost[i] = 1;
     return load;
+}
+
+bool cs_planner_counts_layers(const struct cs_planner *p)
+{
+    return strcmp(p->spec->stages, "equal-layers") == 0;
 }
 
 /* into as many stages as p->cuts says */
@@ -167,9 +174,10 @@ enum cs_status cs_planner_cut_branch(struct cs_planner *p, int32_t b, bool is_bl
 enum cs_status cs_planner_cut(struct cs_planner *p, struct cs_err *err)
 {
     bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
-    if (!is_blind && strcmp(p->spec->stages, "frozen-aware") != 0)
+    if (!is_blind && !cs_planner_counts_layers(p) && strcmp(p->spec->stages, "frozen-aware") != 0)
         return cs_fail(err, CS_PLAN,
-                       "plan.stages \"%s\" is not known; accepted: frozen-aware, frozen-blind",
+                       "plan.stages \"%s\" is not known; accepted: frozen-aware, frozen-blind, "
+                       "equal-layers",
                        p->spec->stages);
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         CS_TRY(cs_planner_cut_branch(p, b, is_blind, p->cuts.sizes[b], err));

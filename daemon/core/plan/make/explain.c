@@ -75,6 +75,10 @@ static enum cs_status explain_other_rule(struct cs_planner *p, struct cs_err *er
 {
     bool is_blind = strcmp(p->spec->stages, "frozen-blind") == 0;
     int64_t ours = 0, other = 0;
+    if (cs_planner_counts_layers(p)) {
+        say(p, "Cut into stages of equal numbers of layers, whatever they cost.");
+        return CS_OK;
+    }
     for (int32_t b = 0; b < p->graph->n_branches; b++) {
         int *sizes = CS_NEW_ARRAY(p->arena, int, p->cuts.n_stages[b]);
         enum cs_status status = cs_planner_cut_branch(p, b, !is_blind, sizes, err);

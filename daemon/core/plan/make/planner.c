@@ -18,6 +18,7 @@
 #include "core/plan/groups.h"
 #include "core/plan/make/context.h"
 #include "core/plan/make/experts.h"
+#include "core/plan/make/fits.h"
 #include "core/plan/make/offload.h"
 #include "core/plan/make/tensors.h"
 #include "core/plan/make/zero.h"
@@ -236,43 +237,16 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     return CS_OK;
 }
 
-/* The fewest stages of a branch, more than it has, on which the plan fits; 0: none. */
-static int32_t stages_that_fit(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_cluster *cluster, int32_t branch)
-{
-    struct cs_spec tried = *spec;
-    struct cs_cluster large = *cluster;
-    struct cs_spec_parallel *own = NULL;
-    int32_t found = 0;
-    for (int32_t i = 0; i < tried.n_parallel; i++)
-        if (strcmp(tried.parallel[i].branch, graph->branches[branch].name) == 0)
-            own = &tried.parallel[i];
-    large.n_nodes = 65536; /* memory is asked for, not devices */
-    for (int32_t pp = own ? own->pp + 1 : 1;
-         own && pp <= graph->branches[branch].n_layers && !found; pp++) {
-        struct cs_arena *arena = cs_arena_new(0);
-        struct cs_plan *plan;
-        int32_t full;
-        own->pp = pp;
-        if (make_once(&tried, graph, &large, arena, &plan, &full, NULL) == CS_OK)
-            found = pp;
-        cs_arena_free(arena);
-    }
-    return found;
-}
-
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err)
 {
     int32_t full;
     enum cs_status status = make_once(spec, graph, cluster, arena, out, &full, err);
-    int32_t fits =
-        status != CS_OK && full >= 0 && err ? stages_that_fit(spec, graph, cluster, full) : 0;
-    if (fits > 0) {
-        size_t n = strlen(err->text);
-        snprintf(err->text + n, sizeof err->text - n, "; parallel.%s.pp = %d fits",
-                 graph->branches[full].name, fits);
+    if (status != CS_OK && full >= 0 && err) {
+        const size_t n = strlen(err->text);
+        cs_plan_what_fits(spec, graph, cluster, full, make_once, err->text + n,
+                          sizeof err->text - n);
     }
     return status;
 }

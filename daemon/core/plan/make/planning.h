@@ -35,6 +35,7 @@ double cs_planner_alive(const struct cs_planner *p, int32_t b, int32_t stage);
 
 /* cut.c. ns of every layer of a branch, in the arena; frozen-blind: as if all trained. */
 double *cs_planner_costs(struct cs_planner *p, int32_t b, bool is_blind);
+bool cs_planner_counts_layers(const struct cs_planner *p); /* the cut knows nothing of costs */
 int32_t cs_planner_holders(const struct cs_planner *p,
                            int32_t branch); /* ranks with the same weights */
 /* sizes (p->cuts.n_stages[b]): layers of every stage. CS_PLAN: no cut fits in memory (*p->full = b). */
