@@ -6,6 +6,7 @@
 #include "core/base/str.h"
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/plan_json.h"
 #include "core/wire/wire.h"
 
@@ -33,6 +34,8 @@ static enum cs_status read_spec(struct cs_store *store, struct cs_err *err)
     enum cs_status status = cs_cluster_read_here(model->spec->cluster ? model->spec->cluster : here,
                                                  &store->here, &model->cluster, err);
     json_decref(here);
+    if (status == CS_OK)
+        status = cs_spec_cluster(model->spec, model->arena, &model->cluster, err);
     model->device = model->cluster.device;
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "console/store/store.h"
 #include "core/base/str.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
@@ -18,6 +19,7 @@ static enum cs_status plan_of(const json_t *spec, const struct cs_here *here,
     CS_TRY(cs_spec_read_preview(spec, arena, &read, err));
     CS_TRY(cs_graph_build(read, true, arena, &graph, err));
     CS_TRY(cs_cluster_read_here(read->cluster, here, &cluster, err));
+    CS_TRY(cs_spec_cluster(read, arena, &cluster, err));
     CS_TRY(cs_plan_make(read, graph, &cluster, arena, &plan, err));
     *out = cs_plan_json(plan, graph);
     return CS_OK;

@@ -8,6 +8,7 @@
 #include "console/whatif/found.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
+#include "core/plan/cost/links.h"
 #include "core/search/search.h"
 
 /* a step at full slots, then of sampled batches where there are any */
@@ -352,6 +353,7 @@ enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph
     struct cs_search_result given, found;
     struct cs_cluster cluster;
     CS_TRY(cs_cluster_read_here(spec->cluster, here, &cluster, err));
+    CS_TRY(cs_spec_cluster(spec, arena, &cluster, err));
     CS_TRY(fix_plan(spec, graph, plan, &own, err));
     own.explains = true;
     own.n_refine = -1; /* cut as the plan is */

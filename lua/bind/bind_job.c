@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "lua/base/json.h"
 #include "lua/base/paths.h"
@@ -200,7 +201,8 @@ static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_b
         cs_lua_raise(L, "cs.job", &err);
     if (value->graph->keeps_bf16 == keeps_bf16)
         return;
-    if (cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
+    if (cs_spec_cluster(spec, value->arena, &cluster, &err) != CS_OK ||
+        cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
         cs_lua_raise(L, "cs.job", &err);
     json_object_set_new(value->json, "plan_hash", json_string(plan->hash));
     value->ranks = cs_plan_world(plan);

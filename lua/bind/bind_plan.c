@@ -6,6 +6,7 @@
 #include "core/base/units.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
@@ -103,6 +104,8 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (status == CS_OK)
         status = cs_spec_check_precision(built->spec, cluster.device->name, &err);
+    if (status == CS_OK)
+        status = cs_spec_cluster(built->spec, built->arena, &cluster, &err);
     if (status == CS_OK)
         status =
             cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);

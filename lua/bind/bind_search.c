@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
+#include "core/plan/cost/links.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/preview_document.h"
@@ -142,9 +143,11 @@ static int call_search(lua_State *L)
     enum cs_status status =
         cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     int64_t start = cs_now_ns();
-    if (status == CS_OK)
+    if (status == CS_OK) {
+        cs_profile_cluster(profile, built->arena, &cluster);
         status = cs_search(built->spec, built->graph, &cluster, profile, &options, built->arena,
                            &result, &err);
+    }
     cs_lua_state_of(L)->deadline_ns += cs_now_ns() - start; /* its options bound it */
     if (status != CS_OK)
         return cs_lua_raise(L, "cs.search", &err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plan/cost/links.h"
 #include "core/sched/sim/forecast.h"
 #include "lua/base/lists.h"
 #include "lua/bind/bind.h"
@@ -202,6 +203,8 @@ static int simulate(lua_State *L)
                                               cs_lua_args_bool(L, "share_links", false)};
     enum cs_status status =
         cs_cluster_read_here(self->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
+    if (status == CS_OK)
+        status = cs_spec_cluster(self->spec, arena, &cluster, &err);
     if (status == CS_OK)
         status =
             cs_forecast_plan(self->plan, self->graph, &cluster, &options, arena, &forecast, &err);

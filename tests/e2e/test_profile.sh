@@ -24,6 +24,9 @@ assert set(p["step"]) == {"clear", "norm", "update"}
 at = lambda q, x: (q[0] * x + q[1]) * x + q[2]
 for l in p["layers"]:
     assert at(l["fwd"], 256) > 0, l
+links = {(l["op"], l["ranks"]) for l in p["links"]}
+assert links == {("send", 2)} | {(op, n) for n in (2, 4) for op in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")}, links
+assert all(l["latency_ns"] >= 0 and l["bytes_per_s"] > 1e6 for l in p["links"]), p["links"]
 assert at(p["step"]["update"], 100000) > at(p["step"]["clear"], 100000) > 0
 PY
 
@@ -33,6 +36,18 @@ PY
 cmp -s measured.plan plain.plan && fail "the profile changes nothing"
 grep -q '"update_ns"' measured.plan || fail "the optimizer's time is not in the plan"
 grep -q '"update_ns"' plain.plan && fail "a roofline has measured times"
+
+# slow links make messages dear: the prediction follows what was measured
+sed 's/"bytes_per_s": [0-9]*/"bytes_per_s": 1000/' profile.json >slow.json
+mv profile.json kept.json
+mv slow.json profile.json
+"$C" plan job.lua --json >slow.plan
+mv kept.json profile.json
+python3 - measured.plan slow.plan <<'PY' || fail "links of the profile change nothing"
+import json, sys
+one, two = (json.load(open(name))["predicted_step_ns"] for name in sys.argv[1:])
+assert two > 10 * one, (one, two)
+PY
 
 # what is in the file travels with the job: the runner plans the same without it
 id=$("$C" submit job.lua --json | field job.id)

@@ -112,6 +112,21 @@ static void add_steps(struct cs_buf *text, const struct model *m, const struct c
     }
 }
 
+/* what exchanges between ranks take, and that nothing is known of them */
+static void add_links(struct cs_buf *text, const struct cs_profile *profile)
+{
+    for (int32_t i = 0; i < profile->n_links; i++) {
+        const struct cs_profile_link *l = &profile->link[i];
+        char latency[CS_UNITS_CAP], rate[CS_UNITS_CAP];
+        cs_duration_print(latency, sizeof latency, (uint64_t)l->latency_ns);
+        cs_bytes_print(rate, sizeof rate, (uint64_t)l->bytes_per_s);
+        cs_buf_addf(text, "%s among %d ranks: %s and %s/s\n", l->op, l->ranks, latency, rate);
+    }
+    if (profile->n_links == 0)
+        cs_buf_addf(text, "links between ranks were not measured: plans take those of a %s\n",
+                    profile->device);
+}
+
 static enum cs_status save(const char *path, const json_t *json, struct cs_err *err)
 {
     char *text = json_dumps(json, JSON_INDENT(1));
@@ -144,6 +159,7 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
                 "trained\n",
                 profile->device);
     add_steps(&text, m, profile);
+    add_links(&text, profile);
     if (v->output != NULL)
         cs_buf_addf(&text, "%s: use it as profile = \"%s\" of cs.plan or cs.search\n", v->output,
                     v->output);

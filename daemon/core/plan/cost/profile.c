@@ -183,6 +183,27 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
     return check_forward(row, where, err);
 }
 
+static enum cs_status read_links(const json_t *list, struct cs_arena *arena,
+                                 struct cs_profile *profile, struct cs_err *err)
+{
+    profile->n_links = (int32_t)json_array_size(list);
+    profile->link = CS_NEW_ARRAY(arena, struct cs_profile_link, profile->n_links + 1);
+    for (int32_t i = 0; i < profile->n_links; i++) {
+        const json_t *row = json_array_get(list, (size_t)i);
+        const char *op = json_string_value(json_object_get(row, "op"));
+        struct cs_profile_link *link = &profile->link[i];
+        *link = (struct cs_profile_link){
+            .op = cs_arena_strdup(arena, op != NULL ? op : ""),
+            .ranks = (int32_t)json_integer_value(json_object_get(row, "ranks")),
+            .latency_ns = json_integer_value(json_object_get(row, "latency_ns")),
+            .bytes_per_s = json_integer_value(json_object_get(row, "bytes_per_s"))};
+        if (link->op[0] == '\0' || link->ranks < 2 || link->bytes_per_s < 1)
+            return cs_fail(err, CS_INVALID,
+                           "profile.links[%d] needs op, ranks (2 and more) and bytes_per_s", i);
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struct cs_profile **out,
                                struct cs_err *err)
 {
@@ -205,6 +226,7 @@ enum cs_status cs_profile_read(const json_t *json, struct cs_arena *arena, struc
     profile->precision = cs_arena_strdup(arena, precision ? precision : "");
     CS_TRY(read_step(json, "step", &profile->has_step, &profile->step, err));
     CS_TRY(read_step(json, "step_bf16", &profile->has_step_bf16, &profile->step_bf16, err));
+    CS_TRY(read_links(json_object_get(json, "links"), arena, profile, err));
     profile->n_rows = (int32_t)json_array_size(layers);
     profile->row = CS_NEW_ARRAY(arena, struct cs_profile_row, profile->n_rows + 1);
     for (int32_t i = 0; i < profile->n_rows; i++)
@@ -263,6 +285,18 @@ static void write_step(json_t *json, const char *key, const struct cs_profile_st
     json_object_set_new(json, key, parts);
 }
 
+static json_t *links_json(const struct cs_profile *profile)
+{
+    json_t *links = json_array();
+    for (int32_t i = 0; i < profile->n_links; i++)
+        json_array_append_new(links,
+                              json_pack("{s:s s:i s:I s:I}", "op", profile->link[i].op, "ranks",
+                                        profile->link[i].ranks, "latency_ns",
+                                        (json_int_t)profile->link[i].latency_ns, "bytes_per_s",
+                                        (json_int_t)profile->link[i].bytes_per_s));
+    return links;
+}
+
 json_t *cs_profile_json(const struct cs_profile *profile)
 {
     json_t *layers = json_array();
@@ -283,6 +317,8 @@ json_t *cs_profile_json(const struct cs_profile *profile)
         write_step(json, "step", &profile->step);
     if (profile->has_step_bf16)
         write_step(json, "step_bf16", &profile->step_bf16);
+    if (profile->n_links > 0)
+        json_object_set_new(json, "links", links_json(profile));
     return json;
 }
 

@@ -8,7 +8,8 @@
  *      "bwd_input": [a, b, c], "bwd_weight": [a, b, c], "bwd_weight_bf16": [a, b, c],
  *      "prepare": [a, b, c]}, ...],
  *    "step": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
- *    "step_bf16": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]}}
+ *    "step_bf16": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
+ *    "links": [{"op": "all-reduce", "ranks": 2, "latency_ns": 30000, "bytes_per_s": 1000000000}, ...]}
  *
  * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
@@ -25,7 +26,10 @@
  * bwd_weight_bf16 and step_bf16 are the same with optimizer.state "bf16": gradients and moments in
  * bf16, no masters. bwd_weight and step are with fp32.
  *
- * fwd_input, fwd_weight, prepare, step and precision may be absent: nothing was measured, and
+ * links: exchanges of a group of ranks take latency_ns + bytes / bytes_per_s, of the bytes of a message, or of the
+ * whole vector. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
+ *
+ * fwd_input, fwd_weight, prepare, step, links and precision may be absent: nothing was measured, and
  * planners take 0, or for the step its bytes. So may what was measured with state in bf16 (older
  * files, devices that compute in fp32): its times are then those with fp32, of a step in proportion
  * to the bytes that move. The key says what was measured: shapes of the
@@ -58,6 +62,13 @@ struct cs_profile_step {
     struct cs_quadratic clear, norm, update;
 };
 
+/* "send", "all-gather", "reduce-scatter", "all-reduce" or "all-to-all" among so many ranks */
+struct cs_profile_link {
+    const char *op;
+    int32_t ranks;
+    int64_t latency_ns, bytes_per_s;
+};
+
 /* where times of a step come from, for a job's optimizer.state */
 enum cs_step_source {
     CS_STEP_BYTES,    /* nothing was measured: what moves, at the bandwidth of the memory */
@@ -73,6 +84,8 @@ struct cs_profile {
     int32_t n_rows;
     bool has_step, has_step_bf16; /* that was measured */
     struct cs_profile_step step, step_bf16;
+    struct cs_profile_link *link; /* (n_links) */
+    int32_t n_links;
 };
 
 /* whole nanoseconds, nearest, from 0 to half an hour */

@@ -27,6 +27,14 @@ static const struct cs_doc_key row_keys[] = {
 };
 static const struct cs_doc_table row_table = {.rows = row_keys, .stride = sizeof *row_keys, .n = (int)CS_ARRAY_LEN(row_keys), .refuses_unknown = true};
 
+static const struct cs_doc_key link_keys[] = {
+    {.names = "op", .types = CS_DOC_STRING},
+    {.names = "ranks", .types = CS_DOC_INT, .min = 2, .max = 4096},
+    {.names = "latency_ns", .types = CS_DOC_INT, .min = 0, .max = 1000000000},
+    {.names = "bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
+};
+static const struct cs_doc_table link_table = {.rows = link_keys, .stride = sizeof *link_keys, .n = (int)CS_ARRAY_LEN(link_keys), .refuses_unknown = true};
+
 static const struct cs_doc_key profile_keys[] = {
     {.names = "schema", .types = CS_DOC_STRING},
     {.names = "key", .types = CS_DOC_STRING},
@@ -35,6 +43,7 @@ static const struct cs_doc_key profile_keys[] = {
     {.names = "layers", .types = CS_DOC_LIST, .inside = &row_table},
     {.names = "step", .types = CS_DOC_OBJECT, .inside = &step_table},
     {.names = "step_bf16", .types = CS_DOC_OBJECT, .inside = &step_table},
+    {.names = "links", .types = CS_DOC_LIST, .inside = &link_table},
 };
 const struct cs_doc_table cs_profile_keys = {.rows = profile_keys, .stride = sizeof *profile_keys, .n = (int)CS_ARRAY_LEN(profile_keys), .refuses_unknown = true};
 

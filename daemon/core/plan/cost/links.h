@@ -1,0 +1,18 @@
+/* Links as a profile has measured them, in place of those of the class of devices. */
+#ifndef CS_PLAN_COST_LINKS_H
+#define CS_PLAN_COST_LINKS_H
+
+#include "core/model/spec.h"
+#include "core/plan/cost/profile.h"
+
+/* What one step of a ring between two ranks takes, from the largest group whose all-reduce was measured; without one
+ * what a message takes. false: nothing of it was measured. */
+bool cs_profile_ring(const struct cs_profile *profile, int64_t *latency_ns, int64_t *bytes_per_s);
+/* The cluster's devices have the links of the profile; a copy of their class, in the arena. profile may be NULL. */
+void cs_profile_cluster(const struct cs_profile *profile, struct cs_arena *arena,
+                        struct cs_cluster *cluster);
+/* The same with the profile that a spec brings, if it brings one. */
+enum cs_status cs_spec_cluster(const struct cs_spec *spec, struct cs_arena *arena,
+                               struct cs_cluster *cluster, struct cs_err *err) CS_NODISCARD;
+
+#endif
