@@ -237,7 +237,7 @@ function live_:logs(...) end
 ---@field parallel table stages of every module (pp), ranks that share its matrices (tp) and may split rows between these (sp), ranks that split the rows of the LLM or share items of an encoder (cp), of dp * cp those that share experts (ep), what those with the same weights divide (zero: 1 the optimizer's state, 2 gradients too, 3 weights too), recompute (none, selective, full) and offload (none, host): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"encoder-first" encoders on ranks of their own; stage by stage on the LLM's; a copy for every slot on each of the LLM's; whole on the LLM's first, which has fewer layers for it (default "encoder-parallel")
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"zb-h2-late"|"three-phase"|"anchors" order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders (default "1f1b")
----@field stages? "frozen-aware"|"frozen-blind" what the cut knows of frozen modules (default "frozen-aware")
+---@field stages? "frozen-aware"|"frozen-blind"|"equal-layers" what the cut knows of frozen modules; equal-layers: it counts layers alone (default "frozen-aware")
 ---@field seq_tokens integer LLM rows of a slot
 ---@field slots? integer slots a step is expected to fill (default 4)
 ---@field dp? integer data parallelism: replicas of the language model, and of encoders that have no dp of their own in parallel, on ranks of their own; each runs its share of the slots (default 1)
@@ -382,7 +382,7 @@ function live_:logs(...) end
 ---@field max_vpp? integer interleaved: most chunks of a stage (default 4)
 ---@field leave_node? boolean tp * cp groups may reach over nodes (default false)
 ---@field runs? boolean only layouts that jobs run, as found:plan() gives them to one (default false)
----@field planner? "cornstarch"|"blind"|"disttrain"|"entrain" whose layouts, cut, formula and data policy (default "cornstarch")
+---@field planner? "cornstarch"|"blind"|"disttrain"|"entrain"|"modules"|"megatron" whose layouts, cut, formula and data policy (default "cornstarch")
 ---@field samples? table rank by ragged batches: { { vision = 576, llm = 700 }, ... } or quantiles of each branch { vision = { 0, 576, 2304 }, llm = { 20, 300, 4000 } } (default full slots)
 ---@field samples_file? string the same as a JSON file, made from a data set: [{"vision": 576, "llm": 700}, ...]
 ---@field batches? integer steps that are drawn from samples (default 8)
