@@ -5,6 +5,7 @@
 
 #include "console/preflight/findings.h"
 #include "core/base/units.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"
@@ -122,6 +123,7 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     CS_TRY((is_job ? cs_spec_read : cs_spec_read_preview)(document, arena, &out->spec, err));
     CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
     CS_TRY(cs_cluster_read_here(out->spec->cluster, here, &cluster, err));
+    CS_TRY(cs_spec_cluster(out->spec, arena, &cluster, err));
     CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
     out->device = cluster.device;
     return cs_plan_predict(out->plan, out->graph, &cluster, arena, err);

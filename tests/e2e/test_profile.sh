@@ -45,7 +45,7 @@ mv slow.json profile.json
 mv kept.json profile.json
 python3 - measured.plan slow.plan <<'PY' || fail "links of the profile change nothing"
 import json, sys
-one, two = (json.load(open(name))["predicted_step_ns"] for name in sys.argv[1:])
+one, two = (json.load(open(name))["plans"][0]["predicted_step_ns"] for name in sys.argv[1:])
 assert two > 10 * one, (one, two)
 PY
 
