@@ -39,19 +39,26 @@ def back_to_jobs(terminal):
     if state == "T":
         os.kill(terminal.pid, signal.SIGCONT)
     terminal.type("\x0c") # drawn anew: what is kept here need not know every sequence
-    return terminal.try_wait("[1 Jobs]")
+    try:
+        return terminal.try_wait("[1 Jobs]")
+    except SystemExit as why:
+        raise SystemExit("%s\nafter %d keys of seed %d; the last: %r; it waits in %s" % (
+            why, pressed, seed, recent[-60:], open("/proc/%d/wchan" % terminal.pid).read()))
 
 
+recent = []
 terminal, pressed, opened = open_console(), 0, 1
 while pressed < n_keys:
     for _ in range(40):
+        recent.append(chance.choice(SPECIAL) if chance.random() < 0.3 else chance.choice(PRINTED))
         try:
-            terminal.type(chance.choice(SPECIAL) if chance.random() < 0.3 else chance.choice(PRINTED))
+            terminal.type(recent[-1])
         except OSError:
             break
         pressed += 1
         if chance.random() < 0.1:
-            terminal.resize(*chance.choice(SIZES))
+            recent.append(chance.choice(SIZES))
+            terminal.resize(*recent[-1])
         if chance.random() < 0.3 and not terminal.read():
             break
     if not back_to_jobs(terminal):

@@ -9,7 +9,7 @@ write_job job.lua steps=100000
 "$C" submit job.lua >/dev/null
 "$C" submit job.lua >/dev/null
 if [ -n "${CORNSTARCH_LONG:-}" ]; then
-  timeout 1500 python3 "$root/tests/e2e/console_walk.py" "$C" 1 10000 || fail "a long walk"
+  timeout 1500 python3 "$root/tests/e2e/console_walk.py" "$C" "${WALK_SEED:-1}" 10000 || fail "a long walk"
 else
   timeout 240 python3 "$root/tests/e2e/console_walk.py" "$C" "${WALK_SEED:-1}" 600 || fail "a walk"
 fi

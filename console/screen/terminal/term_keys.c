@@ -98,14 +98,17 @@ static bool take_mouse(struct cs_term *term)
     return is_up || is_down || (event.bstate & (BUTTON1_PRESSED | BUTTON1_CLICKED));
 }
 
-/* Escape with a key right behind it is that key with Alt: nobody types so fast. */
+/* Escape with a character right behind it is that with Alt: nobody types so fast. Other keys, and Escape again, are
+ * keys of their own, which a slow line brings together. */
 static int with_alt(void)
 {
     wint_t code;
     const int kind = get_wch(&code);
-    if (kind == KEY_CODE_YES)
-        ungetch((int)code); /* a key of its own */
-    return kind == OK ? CS_KEY_ALT + plain_key(kind, code) : CS_KEY_ESC;
+    if (kind == OK && code >= ' ')
+        return CS_KEY_ALT + plain_key(kind, code);
+    if (kind != ERR)
+        ungetch((int)code);
+    return CS_KEY_ESC;
 }
 
 /* A paste that has ended, else a key; -1: nothing yet. */
@@ -118,8 +121,9 @@ static int take(struct cs_term *term, int kind, wint_t code)
         return -1;
     }
     if (kind == KEY_CODE_YES && code == CS_TERM_PASTE_END) {
+        const bool has_begun = term->is_pasting;
         term->is_pasting = false;
-        return CS_KEY_PASTE;
+        return has_begun ? CS_KEY_PASTE : -1;
     }
     if (term->is_pasting && is_lost(term))
         term->is_pasting = false;

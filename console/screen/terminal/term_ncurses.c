@@ -125,7 +125,9 @@ void cs_term_resize(struct cs_term *term)
 {
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0)
-        resizeterm(size.ws_row, size.ws_col);
+        resize_term(size.ws_row,
+                    size.ws_col); /* resizeterm puts a key before bytes that were read already, and
+                                                  its removal takes one of them */
     clearok(stdscr, TRUE);
     take_size(term);
 }
