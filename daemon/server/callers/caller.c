@@ -79,26 +79,42 @@ struct cs_feed *cs_caller_feed(struct cs_caller *caller)
 /* --- out ------------------------------------------------------------------------------------- */
 
 /* A message over the line limit becomes an error with its id: every request is answered. */
+static void append_error(struct cs_caller *caller, const json_t *message, struct cs_err *err)
+{
+    cs_log(caller->server->log, CS_ERROR, "conn.encode", CS_KV("error", (const char *)err->text));
+    json_t *error = cs_msg_error(message, err);
+    CS_ASSERT(cs_conn_send(caller->conn, error, err) == CS_OK);
+    json_decref(error);
+}
+
 static void append(struct cs_caller *caller, const json_t *message)
 {
     struct cs_err err = {0};
-    if (cs_conn_send(caller->conn, message, &err) == CS_OK)
-        return;
-    cs_log(caller->server->log, CS_ERROR, "conn.encode", CS_KV("error", (const char *)err.text));
-    json_t *error = cs_msg_error(message, &err);
-    CS_ASSERT(cs_conn_send(caller->conn, error, &err) == CS_OK);
-    json_decref(error);
+    if (cs_conn_send(caller->conn, message, &err) != CS_OK)
+        append_error(caller, message, &err);
+}
+
+static void append_news(struct cs_caller *caller, struct cs_news *news, int64_t sub)
+{
+    struct cs_err err = {0};
+    struct cs_buf line = {0};
+    if (cs_news_line(news, sub, &line, &err) == CS_OK)
+        cs_conn_send_line(caller->conn, line.data, line.len);
+    else
+        append_error(caller, cs_news_message(news), &err);
+    cs_buf_free(&line);
 }
 
 /* Events, as long as the caller takes them. */
 static void send_events(struct cs_caller *caller)
 {
     while (!caller->is_closing && cs_conn_queued(caller->conn) < LOW_BYTES) {
-        json_t *message = cs_feed_take(caller->feed);
-        if (message == NULL)
+        int64_t sub;
+        struct cs_news *news = cs_feed_take(caller->feed, &sub);
+        if (news == NULL)
             return;
-        append(caller, message);
-        json_decref(message);
+        append_news(caller, news, sub);
+        cs_news_drop(news);
     }
 }
 
@@ -139,9 +155,11 @@ void cs_callers_end(struct cs_server *server)
 void cs_publish(struct cs_server *server, enum cs_event_class class, int64_t job,
                 const json_t *message)
 {
+    struct cs_news *news = cs_news_new(message);
     for (struct cs_caller *caller = server->callers; caller; caller = caller->next)
-        if (cs_feed_put(caller->feed, class, job, message, server->config.queue_entries))
+        if (cs_feed_put(caller->feed, class, job, news, server->config.queue_entries))
             send_events(caller);
+    cs_news_drop(news);
 }
 
 bool cs_callers_watch_gpus(const struct cs_server *server)

@@ -11,7 +11,7 @@ enum { MAX_SUBS = 16 };
 
 struct queued {
     struct queued *next;
-    json_t *message;
+    struct cs_news *news;
 };
 
 struct sub {
@@ -25,7 +25,7 @@ struct gauge {
     struct gauge *next;
     int64_t job, sub;
     char series[64]; /* type and kind: an evaluation does not hide behind the next step */
-    json_t *message;
+    struct cs_news *news;
 };
 
 struct cs_feed {
@@ -43,30 +43,30 @@ struct cs_feed *cs_feed_new(void)
 }
 
 /* The oldest message of a queue that is not empty. */
-static json_t *pop(struct sub *sub)
+static struct cs_news *pop(struct sub *sub)
 {
     struct queued *q = sub->head;
-    json_t *message = q->message;
+    struct cs_news *news = q->news;
     sub->head = q->next;
     sub->last = sub->head != NULL ? sub->last : NULL;
     sub->n--;
     free(q);
-    return message;
+    return news;
 }
 
 static void empty(struct sub *sub)
 {
     while (sub->head != NULL)
-        json_decref(pop(sub));
+        cs_news_drop(pop(sub));
 }
 
-static json_t *pop_gauge(struct gauge **at)
+static struct cs_news *pop_gauge(struct gauge **at)
 {
     struct gauge *g = *at;
-    json_t *message = g->message;
+    struct cs_news *news = g->news;
     *at = g->next;
     free(g);
-    return message;
+    return news;
 }
 
 void cs_feed_free(struct cs_feed *feed)
@@ -76,7 +76,7 @@ void cs_feed_free(struct cs_feed *feed)
     for (int i = 0; i < feed->n_subs; i++)
         empty(&feed->subs[i]);
     while (feed->gauges != NULL)
-        json_decref(pop_gauge(&feed->gauges));
+        cs_news_drop(pop_gauge(&feed->gauges));
     free(feed);
 }
 
@@ -100,7 +100,7 @@ bool cs_feed_close(struct cs_feed *feed, int64_t id)
     feed->subs[i] = feed->subs[--feed->n_subs];
     for (struct gauge **at = &feed->gauges; *at != NULL;) {
         if ((*at)->sub == id)
-            json_decref(pop_gauge(at));
+            cs_news_drop(pop_gauge(at));
         else
             at = &(*at)->next;
     }
@@ -115,17 +115,10 @@ bool cs_feed_wants_gpus(const struct cs_feed *feed)
     return false;
 }
 
-static json_t *addressed(const json_t *message, int64_t sub)
-{
-    json_t *copy = json_copy((json_t *)(uintptr_t)message);
-    CS_ASSERT(copy != NULL);
-    cs_msg_set_int(copy, "sub", sub);
-    return copy;
-}
-
 static void put_gauge(struct cs_feed *feed, const struct sub *sub, int64_t job,
-                      const json_t *message)
+                      struct cs_news *news)
 {
+    const json_t *message = cs_news_message(news);
     char series[64];
     snprintf(series, sizeof series, "%s %s", cs_msg_type(message), cs_msg_str(message, "kind", ""));
     struct gauge *g = feed->gauges;
@@ -140,28 +133,28 @@ static void put_gauge(struct cs_feed *feed, const struct sub *sub, int64_t job,
         g->next = feed->gauges;
         feed->gauges = g;
     }
-    json_decref(g->message);
-    g->message = addressed(message, sub->id);
+    cs_news_drop(g->news);
+    g->news = cs_news_keep(news);
 }
 
-static void put_event(struct sub *sub, const json_t *message, int64_t max_events)
+static void put_event(struct sub *sub, struct cs_news *news, int64_t max_events)
 {
     struct queued *q = calloc(1, sizeof *q);
     CS_ASSERT(q != NULL);
-    q->message = addressed(message, sub->id);
+    q->news = cs_news_keep(news);
     if (sub->last != NULL)
         sub->last->next = q;
     else
         sub->head = q;
     sub->last = q;
     if (++sub->n > max_events) {
-        json_decref(pop(sub));
+        cs_news_drop(pop(sub));
         sub->dropped++;
     }
 }
 
-bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job,
-                 const json_t *message, int64_t max_events)
+bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job, struct cs_news *news,
+                 int64_t max_events)
 {
     bool is_wanted = false;
     for (int i = 0; i < feed->n_subs; i++) {
@@ -171,30 +164,35 @@ bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job,
         if (!wants[class] || (sub->job != 0 && sub->job != job && class != CS_CLASS_GPUS))
             continue;
         if (class == CS_CLASS_GAUGE || class == CS_CLASS_GPUS)
-            put_gauge(feed, sub, job, message);
+            put_gauge(feed, sub, job, news);
         else
-            put_event(sub, message, max_events);
+            put_event(sub, news, max_events);
         is_wanted = true;
     }
     return is_wanted;
 }
 
-static json_t *take_gap(struct sub *sub)
+static struct cs_news *take_gap(struct sub *sub)
 {
     json_t *gap = cs_msg_new("gap");
-    cs_msg_set_int(gap, "sub", sub->id);
     cs_msg_set_int(gap, "count", sub->dropped);
     sub->dropped = 0;
-    return gap;
+    struct cs_news *news = cs_news_new(gap);
+    json_decref(gap);
+    return news;
 }
 
-json_t *cs_feed_take(struct cs_feed *feed)
+struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t *sub)
 {
     for (int i = 0; i < feed->n_subs; i++) {
+        *sub = feed->subs[i].id;
         if (feed->subs[i].dropped > 0)
             return take_gap(&feed->subs[i]);
         if (feed->subs[i].head != NULL)
             return pop(&feed->subs[i]);
     }
-    return feed->gauges != NULL ? pop_gauge(&feed->gauges) : NULL;
+    if (feed->gauges == NULL)
+        return NULL;
+    *sub = feed->gauges->sub;
+    return pop_gauge(&feed->gauges);
 }

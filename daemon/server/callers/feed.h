@@ -5,9 +5,10 @@
 #ifndef CS_SERVER_FEED_H
 #define CS_SERVER_FEED_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "server/callers/news.h"
 
 enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG, CS_CLASS_GPUS };
 
@@ -23,11 +24,11 @@ void cs_feed_free(struct cs_feed *feed); /* accepts NULL */
 int64_t cs_feed_open(struct cs_feed *feed, int64_t job, const struct cs_sub_wants *wants);
 bool cs_feed_close(struct cs_feed *feed, int64_t sub); /* false: there is no such subscription */
 bool cs_feed_wants_gpus(const struct cs_feed *feed);
-/* Puts the message (borrowed) into every subscription of its class and job; true: it was wanted.
+/* Puts the message into every subscription of its class and job; true: it was wanted.
  * max_events: so many wait per subscription. */
-bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job,
-                 const json_t *message, int64_t max_events);
-/* The next message to send, the caller's reference: gaps and events first, then gauges. NULL: none. */
-json_t *cs_feed_take(struct cs_feed *feed);
+bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job, struct cs_news *news,
+                 int64_t max_events);
+/* The next message to send, the caller's reference, and whose it is: gaps and events first, then gauges. NULL: none. */
+struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t *sub);
 
 #endif
