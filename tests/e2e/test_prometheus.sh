@@ -50,6 +50,12 @@ if command -v promtool >/dev/null; then
   echo "read by promtool, too"
 fi
 
+# --- a daemon that starts anew tells the same of jobs that do no more steps
+"$C" daemon stop >/dev/null
+"$bin/cornstarchd" -b --metrics-port="$port" || fail "the daemon does not start again"
+get /metrics >page
+python3 check.py "$root/tests/e2e" "$id" || fail "after a start the page says something else than the rows"
+
 # --- what is not there, what may not be done, who may reach it
 python3 - "$port" <<'PY' || fail "HTTP"
 import http.client, sys

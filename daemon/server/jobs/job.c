@@ -39,6 +39,14 @@ bool cs_job_is_over(const struct cs_job *job)
     return state_of(job)->phase == CS_PHASE_RESTING || state_of(job)->phase == CS_PHASE_ENDED;
 }
 
+bool cs_job_is_recent(const struct cs_job *job)
+{
+    static const int64_t linger_ns = INT64_C(300000000000);
+    if (!cs_job_is_over(job))
+        return true;
+    return job->row.ended_ns > 0 && cs_wall_ns() - job->row.ended_ns < linger_ns;
+}
+
 bool cs_job_is_deaf(const struct cs_job *job)
 {
     return cs_job_is_live(job) && job->link == NULL && cs_now_ns() > job->deadline_ns;

@@ -47,7 +47,9 @@ bool cs_job_take_alarm(struct cs_job *job, const json_t *note);
 void cs_job_set_alarms(struct cs_job *job,
                        json_t *alarms); /* all; takes the reference, NULL: none */
 bool cs_job_is(const struct cs_job *job, enum cs_job_state state);
-bool cs_job_is_over(const struct cs_job *job);    /* nothing will happen without an order */
+bool cs_job_is_over(const struct cs_job *job); /* nothing will happen without an order */
+/* Its last figures are told by the page for Prometheus: it is not over, or has been for less than five minutes. */
+bool cs_job_is_recent(const struct cs_job *job);
 bool cs_job_is_on_gpus(const struct cs_job *job); /* its ranks are GPUs */
 bool cs_job_is_live(const struct cs_job *job);    /* a runner should exist: it holds devices */
 bool cs_job_is_deaf(const struct cs_job *job);    /* live, and its runner cannot be reached */

@@ -14,13 +14,18 @@
 #include "core/wire/metric.h"
 #include "core/wire/wire.h"
 
-enum { CHUNK_BYTES = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 20, TAIL_BYTES = 1 << 18 };
+
+static void keep_last(struct cs_job *job, json_t *step)
+{
+    json_t **last = &job->last_row[cs_metric_is_eval(step)];
+    json_decref(*last);
+    *last = json_incref(step);
+}
 
 static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err)
 {
-    json_t **last = &job->last_row[cs_metric_is_eval(m)];
-    json_decref(*last);
-    *last = json_incref(m);
+    keep_last(job, m);
     struct cs_step_row row = {
         .step = cs_msg_int(m, "step", 0),
         .kind = cs_msg_str(m, "kind", "train"),
@@ -197,6 +202,37 @@ enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
     free(bytes);
     close(fd);
     return status;
+}
+
+/* A row that was torn by where the bytes begin is none. */
+static void remember_line(struct cs_job *job, const char *line, size_t n)
+{
+    json_t *row = NULL;
+    if (cs_line_parse(line, n, &row, NULL) == CS_OK && cs_msg_check(row, NULL) == CS_OK &&
+        strcmp(cs_msg_type(row), "runner.step") == 0)
+        keep_last(job, row);
+    json_decref(row);
+}
+
+void cs_journal_remember(struct cs_job *job)
+{
+    char path[CS_PATH_CAP];
+    const int64_t end = job->row.journal_offset, from = end > TAIL_BYTES ? end - TAIL_BYTES : 0;
+    char *bytes = end > from ? malloc((size_t)(end - from)) : NULL;
+    int fd = cs_path(path, NULL, "%s/journal", job->row.dir) == CS_OK
+                 ? open(path, O_RDONLY | O_CLOEXEC)
+                 : -1;
+    const ssize_t n = bytes && fd >= 0 ? pread(fd, bytes, (size_t)(end - from), from) : 0;
+    for (ssize_t at = 0; at < n;) {
+        const char *stop = memchr(bytes + at, '\n', (size_t)(n - at));
+        if (!stop)
+            break;
+        remember_line(job, bytes + at, (size_t)(stop - bytes - at));
+        at = stop - bytes + 1;
+    }
+    if (fd >= 0)
+        close(fd);
+    free(bytes);
 }
 
 enum cs_status cs_journal_import_notes(struct cs_job *job, struct cs_err *err)

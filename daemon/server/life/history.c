@@ -165,6 +165,8 @@ static void load_one(void *user, const struct cs_job_row *row)
     if (status != CS_OK)
         cs_log(server->log, CS_WARN, "job.record", CS_KV("job", row->id),
                CS_KV("error", (const char *)err.text));
+    if (cs_job_is_recent(job))
+        cs_journal_remember(job);
 }
 
 static int by_id(const void *a, const void *b)

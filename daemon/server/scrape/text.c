@@ -3,22 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/wire/metric.h"
 #include "core/wire/wire.h"
 #include "server/node/node.h"
 #include "server/scrape/prom.h"
 #include "server/scrape/scrape.h"
-
-/* A job that has ended is told of a little longer, so that its last figures are met, too. */
-static const int64_t linger_ns = INT64_C(300000000000);
-
-static bool is_told(const struct cs_job *job)
-{
-    if (!cs_job_is_over(job))
-        return true;
-    return job->row.ended_ns > 0 && cs_wall_ns() - job->row.ended_ns < linger_ns;
-}
 
 /* --- the daemon ------------------------------------------------------------------------------- */
 
@@ -83,7 +72,7 @@ static void add_job_info(const struct cs_server *server, struct cs_buf *out)
             {"device", row->device},
             {NULL,     NULL       }
         };
-        if (is_told(server->jobs[i]))
+        if (cs_job_is_recent(server->jobs[i]))
             cs_prom_sample(out, "cornstarch_job_info", labels, 1);
     }
 }
@@ -111,7 +100,7 @@ static void add_job_counts(const struct cs_server *server, struct cs_buf *out)
                 {NULL,  NULL}
             };
             snprintf(id, sizeof id, "%lld", (long long)row->id);
-            if (is_told(server->jobs[i]))
+            if (cs_job_is_recent(server->jobs[i]))
                 cs_prom_sample(out, counts[k].name, labels,
                                (double)*(const int64_t *)((const char *)row + counts[k].offset));
         }
@@ -162,7 +151,7 @@ static void add_metric(const struct cs_server *server, struct family *f, struct 
     for (size_t i = 0; i < server->n_jobs; i++) {
         const struct cs_job *job = server->jobs[i];
         snprintf(f->job, sizeof f->job, "%lld", (long long)job->row.id);
-        for (int k = 0; k < 2 && is_told(job); k++) {
+        for (int k = 0; k < 2 && cs_job_is_recent(job); k++) {
             f->kind = kinds[k];
             cs_metric_read(job->last_row[k], take_value, f);
         }
