@@ -40,6 +40,11 @@ if(TARGET cornstarch-cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_NAME cornstarch-cuda)
   set(CPACK_DEBIAN_CUDA_FILE_NAME DEB-DEFAULT)
-  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "cornstarch (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION contrib/science)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "cornstarch (= ${PROJECT_VERSION}), libc6, libgcc-s1, libstdc++6")
+  # NVIDIA's packages, which Debian does not have; without them, and without a GPU, jobs run on CPU ranks as before
+  set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libnccl2")
+  set(CPACK_COMPONENT_CUDA_DESCRIPTION "cornstarch on NVIDIA GPUs: kernels for cards since 8.0\n\
+CUDA ${CUDAToolkit_VERSION_MAJOR}'s cuBLAS is looked for where ldconfig knows it and in /usr/local/cuda/lib64.")
 endif()
 include(CPack)

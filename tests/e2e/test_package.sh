@@ -46,12 +46,20 @@ inside id guest >/dev/null 2>&1 || inside adduser --quiet --disabled-password --
 files() { (cd "$debian" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp -o -path ./var/cache -o -path ./home \) -prune -o -print | sort); }
 files >before
 inside apt-get install -qq -y --no-install-recommends /tmp/cornstarch.deb >/dev/null
+# the plugin for GPUs, where it was built: a machine without a GPU and without CUDA has it and runs on CPU ranks
+cuda=$(ls "$work"/deb/cornstarch-cuda_*.deb 2>/dev/null || true)
+if [ -n "$cuda" ]; then
+  cp "$cuda" "$debian/tmp/cornstarch-cuda.deb"
+  inside apt-get install -qq -y --no-install-recommends /tmp/cornstarch-cuda.deb >/dev/null
+  [ -e "$debian/usr/lib/libcornstarch-cuda.so" ] || fail 'the plugin is not where workers open it'
+  inside su guest -c 'cornstarch-console doctor' >out 2>&1 || fail "doctor: $(cat out)"
+fi
 sample='cd && /usr/share/cornstarch/examples/shapes-data shapes >/dev/null &&
   cornstarch-console run /usr/share/cornstarch/examples/shapes.lua --plain --set dir=$HOME/shapes --set steps=40; rc=$?
   cornstarch-console daemon stop; exit $rc'
 inside su guest -c "$sample" >out 2>&1 || fail "$(cat out)"
 grep -q ' DONE' out || fail "$(cat out)"
-inside dpkg --purge cornstarch >/dev/null
+inside dpkg --purge ${cuda:+cornstarch-cuda} cornstarch >/dev/null
 files >after
 diff before after >left || fail "left behind: $(cat left)"
 [ -z "$(inside dpkg -l cornstarch 2>/dev/null | grep '^[a-z][a-z]' || true)" ] || fail 'dpkg still knows it'

@@ -41,7 +41,11 @@ static enum cs_status open_plugin(struct cs_device *d, struct cs_err *err)
     plugin_path(path, sizeof path);
     d->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (d->plugin == NULL)
-        return cs_fail(err, CS_UNSUPPORTED, "the CUDA plugin cannot be opened: %s", dlerror());
+        return cs_fail(err, CS_UNSUPPORTED, "the CUDA plugin cannot be opened: %s; %s", dlerror(),
+                       access(path, F_OK) == -1
+                           ? "install the package cornstarch-cuda, or build where nvcc is found"
+                           : "CUDA's libraries are looked for where ldconfig knows them and in "
+                             "/usr/local/cuda/lib64");
     cs_cuda_ops_fn *entry;
     void *symbol = dlsym(d->plugin, "cs_cuda_ops");
     memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from an object to a function */
