@@ -94,8 +94,9 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
     struct cs_cli cli = cs_command_cli(command, options, n, name, sizeof name);
     enum cs_status status = cs_options_parse(&cli, argc, argv, &values, &args, &err);
     if (status != CS_OK) {
-        size_t len = strlen(err.text);
-        snprintf(err.text + len, sizeof err.text - len, "; see '%s --help'", name);
+        const size_t len = strlen(err.text);
+        if (!strstr(err.text, " --help"))
+            snprintf(err.text + len, sizeof err.text - len, "; see '%s --help'", name);
         return report(&err, is_json);
     }
     if (args.wants_help) {

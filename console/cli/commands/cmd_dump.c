@@ -41,14 +41,25 @@ static bool is_of_node(const char *name)
     return name && cs_view_find(name, &view) && cs_view_ops(view)->subscribe;
 }
 
+static enum cs_status ask_devices(struct cs_cmd *cmd, const char *kind, bool is_wanted,
+                                  json_t **node, struct cs_err *err)
+{
+    json_t *request = cs_msg_new("node.show");
+    cs_msg_set_bool(request, kind, is_wanted);
+    return cs_cmd_call(cmd, request, node, err);
+}
+
+/* Its GPUs; where there are none, its CPU ranks. */
 static enum cs_status ask_node(struct cs_cmd *cmd, const char *name, json_t **node,
                                struct cs_err *err)
 {
     enum cs_view view = CS_VIEW_COUNT;
-    json_t *request = cs_msg_new("node.show");
-    if (cs_view_find(name, &view))
-        cs_msg_set_bool(request, cs_view_ops(view)->subscribe, true);
-    return cs_cmd_call(cmd, request, node, err);
+    const char *kind = cs_view_find(name, &view) ? cs_view_ops(view)->subscribe : "gpus";
+    CS_TRY(ask_devices(cmd, kind, true, node, err));
+    if (json_array_size(cs_msg_arr(*node, "devices")) > 0)
+        return CS_OK;
+    json_decref(*node);
+    return ask_devices(cmd, kind, false, node, err);
 }
 
 /* Of a job by its number: the daemon says where its directory is. */

@@ -36,9 +36,14 @@ static void members_text(char out[CELL], const json_t *members)
     {
         const json_t *value =
             json_is_object(one) ? json_object_iter_value(json_object_iter(one)) : one;
-        double number = (double)NAN;
-        (void)!cs_json_to_num(value, &number);
-        int n = snprintf(out + at, CELL - at, "%s%s %.4g", at > 0 ? ", " : "", name, number);
+        const char *text = json_string_value(value);
+        double number;
+        if (!text && !cs_json_to_num(value, &number))
+            continue; /* lists have no room in a cell */
+        int n = snprintf(out + at, CELL - at, "%s%s ", at > 0 ? ", " : "", name);
+        at = n > 0 && at + (size_t)n < CELL ? at + (size_t)n : at;
+        n = text ? snprintf(out + at, CELL - at, "%s", text)
+                 : snprintf(out + at, CELL - at, "%.4g", number);
         at = n > 0 && at + (size_t)n < CELL ? at + (size_t)n : at;
     }
 }
