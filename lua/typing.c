@@ -137,17 +137,27 @@ size_t cs_lua_complete(struct cs_lua *lua, const char *text, json_t *list)
     return n;
 }
 
-/* Argument: the text. Protected, too. */
-static int find_begun(lua_State *L)
+/* More of it may follow: it ends where something is missing. */
+static bool ends_early(lua_State *L)
 {
     static const char mark[] = "<eof>";
-    const char *text = lua_touserdata(L, 1);
-    const char *as_value = lua_pushfstring(L, "return %s", text), *why = "";
     size_t n = 0;
-    if (luaL_loadbufferx(L, as_value, strlen(as_value), "=", "t") != LUA_OK &&
-        luaL_loadbufferx(L, text, strlen(text), "=", "t") != LUA_OK)
-        why = lua_tolstring(L, -1, &n);
-    lua_pushboolean(L, n >= sizeof mark - 1 && strcmp(why + n - (sizeof mark - 1), mark) == 0);
+    const char *why = lua_tolstring(L, -1, &n);
+    return n >= sizeof mark - 1 && strcmp(why + n - (sizeof mark - 1), mark) == 0;
+}
+
+/* Argument: the text. Protected, too. As a value ("1 + (") or as statements ("for i = 1, 2 do"). */
+static int find_begun(lua_State *L)
+{
+    const char *text = lua_touserdata(L, 1);
+    const char *as_value = lua_pushfstring(L, "return %s", text);
+    bool is_begun = false;
+    if (luaL_loadbufferx(L, as_value, strlen(as_value), "=", "t") != LUA_OK) {
+        const bool is_value = ends_early(L);
+        is_begun = luaL_loadbufferx(L, text, strlen(text), "=", "t") != LUA_OK &&
+                   (is_value || ends_early(L));
+    }
+    lua_pushboolean(L, is_begun);
     return 1;
 }
 

@@ -3,7 +3,8 @@
  * A count hook looks at the budget and at the clock. A script that is over stays over: the error is
  * raised again by everything that could have caught it (guard.c), and the hook of a state that
  * unwinds fires at each instruction, so that handlers of __close end too. What the hook cannot see,
- * a call of C that takes long, is bounded before it starts. */
+ * a call of C that takes long, is bounded before it starts, and asks whether it shall stop
+ * (core/base/stop.h). */
 #include "lua/base/state.h"
 
 /* One thought with guard.c, guard_calls.c, guard_strings.c, guard_words.c, show.c, value.c: a state
@@ -16,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/io.h"
+#include "core/base/stop.h"
 #include "lua/base/guard.h"
 
 enum { HOOK_EVERY = 100, MAX_SCRIPT = 4 << 20 };
@@ -212,9 +214,11 @@ enum cs_status cs_lua_state_run(struct cs_lua_state *state, const char *chunk, c
         return cs_fail(err, CS_LIMIT, "%s: a script may have %d bytes, this one has %zu", chunk,
                        MAX_SCRIPT, len);
     lua_pushcfunction(L, to_text);
+    const atomic_bool *before = cs_stop_set(state->stop);
     int rc = luaL_loadbufferx(L, text, len, chunk, "t");
     if (rc == LUA_OK)
         rc = lua_pcall(L, 0, LUA_MULTRET, 1);
+    cs_stop_set(before);
     if (rc != LUA_OK) {
         const char *message = lua_tostring(L, -1);
         const enum cs_status status = rc == LUA_ERRMEM ? CS_NO_MEMORY : status_of(state, message);

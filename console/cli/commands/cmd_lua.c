@@ -110,6 +110,7 @@ static enum cs_status lua(struct cs_cmd *cmd, struct cs_err *err)
     if (v->code != NULL && cmd->n > 0)
         return cs_fail(err, CS_USAGE, "give either a FILE or -e CODE");
     const bool is_typed = v->code == NULL && cmd->n == 0;
+    limits.stop = is_typed ? cs_repl_stop() : NULL;
     if (is_typed && cmd->json)
         return cs_fail(err, CS_USAGE, "--json goes with a FILE or with -e CODE");
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &limits.here, err));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stop.h"
 #include "core/search/choices.h"
 
 struct pick {
@@ -307,7 +308,7 @@ static void pick_choice(struct walk *w, int32_t b, const struct cs_choice *c, in
 /* the LLM first: colocated encoders live on its ranks */
 static void pick_branch(struct walk *w, int32_t b, int32_t ranks)
 {
-    if (w->out->n_scored >= w->bound)
+    if (w->out->n_scored >= w->bound || cs_stop_is_asked())
         return;
     if (b < 0) {
         finish(w, ranks);

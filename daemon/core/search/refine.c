@@ -3,6 +3,7 @@
  * while that is faster, a bounded number of times. */
 #include <string.h>
 
+#include "core/base/stop.h"
 #include "core/search/candidate.h"
 
 enum { ALL_CUTS = 1024, TRIALS = 48 };
@@ -56,6 +57,8 @@ static double count_cuts(const struct refiner *r)
 
 static void try_all(struct refiner *r, int32_t b, int stage, int left)
 {
+    if (cs_stop_is_asked())
+        return;
     if (b == r->problem->n_branches) {
         (void)try_cut(r);
         return;
@@ -133,6 +136,6 @@ void cs_search_refine(const struct cs_search_problem *problem,
         try_all(&r, 0, 0, problem->branch[0].n_layers);
         return;
     }
-    while (r.n_trials < TRIALS && (move_at_slowest(&r) || move_anywhere(&r)))
+    while (r.n_trials < TRIALS && !cs_stop_is_asked() && (move_at_slowest(&r) || move_anywhere(&r)))
         ;
 }

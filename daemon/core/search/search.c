@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stop.h"
 #include "core/base/units.h"
 #include "core/search/candidate.h"
 
@@ -135,7 +136,7 @@ static bool try_layout(struct searcher *s, const struct cs_candidate *candidate)
             last = is_cut || fixed == 1 ? fixed : 0;
         }
         is_tried = is_tried || first <= last;
-        for (int32_t v = first; v <= last && s->n_found < s->room; v++)
+        for (int32_t v = first; v <= last && s->n_found < s->room && !cs_stop_is_asked(); v++)
             works |= try_schedule(s, candidate, i, v);
     }
     s->out->n_too_big += is_tried && !works;
@@ -215,7 +216,7 @@ static enum cs_status take_best(struct searcher *s, int32_t wanted, struct cs_er
     enum cs_status status =
         cs_search_enumerate(s->problem, &s->options, wanted * TRIES, scratch, &all, err);
     int32_t n = 0;
-    for (int32_t i = 0; status == CS_OK && i < all.n && n < wanted; i++)
+    for (int32_t i = 0; status == CS_OK && i < all.n && n < wanted && !cs_stop_is_asked(); i++)
         if (!is_repeated(s, &all, i, wanted))
             n += try_layout(s, &all.best[i]);
     if (status == CS_OK) {
@@ -314,7 +315,8 @@ static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
         bool is_choice = false;
         for (int p = 0; p < CS_PLANNERS; p++)
             is_choice = is_choice || s->out->choice[p].plan == s->found[i].plan;
-        if (i < s->options.n_simulate || is_choice)
+        status = cs_stop_check(err);
+        if (status == CS_OK && (i < s->options.n_simulate || is_choice))
             status = cs_search_sample(sampler, &s->found[i], err);
     }
     if (status == CS_OK) {
@@ -509,8 +511,10 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
     if (!s.options.skip_planners)
         find_choices(&s);
     CS_TRY(take_best(&s, s.options.n_simulate, err));
+    CS_TRY(cs_stop_check(err));
     if (s.n_found > 0)
         CS_TRY(rank(&s, err));
+    CS_TRY(cs_stop_check(err));
     if (s.n_found == 0) /* or nothing but plans of other planners that were not asked for */
         return cs_fail(err, CS_PLAN, "%s",
                        s.why_not.text[0] ? s.why_not.text

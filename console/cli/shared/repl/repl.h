@@ -34,10 +34,13 @@ enum cs_status cs_repl_run(struct cs_cmd *cmd, struct cs_lua *lua, struct cs_err
 enum cs_status cs_repl_ask(void *user, json_t *request, json_t **reply,
                            struct cs_err *err) CS_NODISCARD;
 
+/* Becomes true at a C-c on the terminal: limits.stop of the state that cs_repl_run takes. */
+const atomic_bool *cs_repl_stop(void);
+
 /* Where lines come from. */
 struct cs_typist; /* repl_line.c with libedit, repl_plain.c without */
 struct cs_typist *cs_typist_new(struct cs_lua *lua, const struct cs_buf *begun);
-/* a line without its end, borrowed until the next call; NULL: no more */
+/* a line without its end, borrowed until the next call; NULL: no more, or a C-c came */
 const char *cs_typist_line(struct cs_typist *typist, const char *prompt);
 void cs_typist_free(struct cs_typist *typist);
 
@@ -47,7 +50,7 @@ void cs_typist_free(struct cs_typist *typist);
  * asked first. socket NULL: the user's own daemon; is_read_only: jobs can be looked at only. */
 enum cs_status cs_repl_engine_new(const char *socket, bool is_read_only, struct cs_engine *out,
                                   struct cs_err *err) CS_NODISCARD;
-/* Stops what runs. What does not end within a moment (a search in C) is left to the end of the process. */
+/* Stops what runs. What does not end within a moment is left to the end of the process. */
 void cs_repl_engine_free(struct cs_engine *engine);
 
 #endif

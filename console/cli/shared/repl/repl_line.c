@@ -79,6 +79,7 @@ struct cs_typist *cs_typist_new(struct cs_lua *lua, const struct cs_buf *begun)
     rl_attempted_completion_function = complete;
     rl_basic_word_break_characters = rl_completer_word_break_characters = breaks;
     rl_completion_append_character = '\0';
+    rl_catch_signals = 0; /* C-c: repl_run.c */
     open_history(typist);
     return typist;
 }

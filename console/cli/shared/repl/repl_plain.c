@@ -28,8 +28,10 @@ const char *cs_typist_line(struct cs_typist *typist, const char *prompt)
         fflush(stdout);
     }
     const ssize_t n = getline(&typist->line, &typist->cap, stdin);
-    if (n < 0)
+    if (n < 0) {
+        clearerr(stdin); /* of a C-c */
         return NULL;
+    }
     typist->line[strcspn(typist->line, "\r\n")] = '\0';
     return typist->line;
 }

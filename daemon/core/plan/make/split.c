@@ -9,7 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/stop.h"
 #include "core/base/units.h"
+
+enum { ASK_EVERY = 256 /* cells: whether to go on */ };
 
 struct table {
     const double *cost;
@@ -95,8 +98,11 @@ static enum cs_status solve(struct table *t, int *sizes, double *bottleneck, str
     for (int j = 0; j <= t->n; j++)
         t->best[at(t, 0, j)] = j == 0 ? 0 : INFINITY;
     for (int k = 1; k <= t->stages; k++)
-        for (int j = 0; j <= t->n; j++)
+        for (int j = 0; j <= t->n; j++) {
+            if (j % ASK_EVERY == 0)
+                CS_TRY(cs_stop_check(err));
             fill_cell(t, k, j);
+        }
     double value = t->best[at(t, t->stages, t->n)];
     if (isinf(value)) {
         char cap[CS_UNITS_CAP], weights[CS_UNITS_CAP];

@@ -7,9 +7,12 @@
 
 #include <string.h>
 
+#include "core/base/stop.h"
 #include "core/plan/groups.h"
 #include "core/sched/proof/find_cycle.h"
 #include "core/sched/sim/links.h"
+
+enum { ASK_EVERY = 4096 /* actions: whether to go on */ };
 
 enum kind { LEAVES, JOINS, STARTS };
 
@@ -312,9 +315,14 @@ enum cs_status cs_engine_run(const struct cs_precedence *graph, const struct cs_
     struct engine e = {.graph = graph, .in = input, .arena = arena};
     e.is_timed = input->cores > 0 || input->node;
     init(&e, arena);
-    while (e.n_heap > 0)
+    for (uint32_t i = 0; e.n_heap > 0; i++) {
+        if (i % ASK_EVERY == 0)
+            CS_TRY(cs_stop_check(err));
         step_timed(&e);
+    }
     while (e.n_done < e.n_queue) {
+        if (e.n_done % ASK_EVERY == 0)
+            CS_TRY(cs_stop_check(err));
         uint32_t next = e.queue[e.n_done];
         run_node(&e, next, e.start[next]);
         release(&e, next);
