@@ -9,7 +9,6 @@
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"
-#include "core/sched/proof/kept.h"
 #include "core/sched/sim/predict.h"
 #include "input/data/early.h"
 #include "input/data/record/record_keys.h"
@@ -80,27 +79,6 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     return CS_OK;
 }
 
-static int64_t rank_bytes(const struct cs_plan *plan, const struct cs_graph *graph)
-{
-    struct cs_arena *arena = cs_arena_new(0);
-    struct cs_program *program = NULL;
-    int32_t slots = cs_plan_own_slots(plan, plan->slots);
-    int64_t most = 0;
-    bool is_made = cs_program_make(plan, graph, slots, false, arena, &program, NULL) == CS_OK;
-    for (int32_t r = 0; r < plan->n_ranks; r++) {
-        int64_t bytes = 0;
-        for (int32_t s = 0; s < plan->n_stages; s++) {
-            const struct cs_stage *st = &plan->stages[s];
-            int32_t live = is_made ? cs_program_live_slots(program, s, arena) : slots;
-            if (st->rank == r)
-                bytes += st->weight_bytes + st->state_bytes + st->saved_bytes * live;
-        }
-        most = bytes > most ? bytes : most;
-    }
-    cs_arena_free(arena);
-    return most;
-}
-
 static enum cs_status begin(const struct cs_preflight_made *made, struct cs_arena *arena,
                             struct cs_preflight *out, struct cs_err *err)
 {
@@ -109,7 +87,7 @@ static enum cs_status begin(const struct cs_preflight_made *made, struct cs_aren
         .warnings = json_array(),
         .step_ns = made->plan->predicted_step_ns,
         .checkpoint_bytes = (int64_t)cs_ckpt_bytes(made->graph->params, made->graph->n_params),
-        .memory_bytes = rank_bytes(made->plan, made->graph),
+        .memory_bytes = made->figures.peak_bytes,
         .findings = {.arena = arena}};
     return cs_documents_review_job(made->spec, &out->findings, err);
 }
@@ -126,7 +104,12 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     CS_TRY(cs_spec_cluster(out->spec, arena, &cluster, err));
     CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
     out->device = cluster.device;
-    return cs_plan_predict(out->plan, out->graph, &cluster, arena, err);
+    CS_TRY(cs_plan_predict(out->plan, out->graph, &cluster, arena, err));
+    const struct cs_forecast_options options = {.slots = 0};
+    struct cs_forecast forecast;
+    CS_TRY(cs_forecast_plan(out->plan, out->graph, &cluster, &options, arena, &forecast, err));
+    out->figures = cs_forecast_figures(&forecast, out->plan, arena);
+    return CS_OK;
 }
 
 enum cs_status cs_preflight_plan(const struct cs_preflight_made *made, struct cs_arena *arena,

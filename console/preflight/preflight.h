@@ -10,6 +10,7 @@
 #include "core/doc/findings.h"
 #include "core/model/spec.h"
 #include "core/plan/plan.h"
+#include "core/sched/sim/forecast.h"
 
 struct cs_preflight {
     int64_t steps, step_ns, total_ns; /* predicted; ns 0: not known */
@@ -27,6 +28,7 @@ struct cs_preflight_made {
     struct cs_graph *graph;
     struct cs_plan *plan;
     const struct cs_device_class *device; /* that it is for */
+    struct cs_forecast_figures figures;   /* as the Plan view tells them; plan->predicted_* too */
 };
 
 enum cs_status cs_preflight_make(const json_t *document, bool is_job, const struct cs_here *here,

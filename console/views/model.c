@@ -8,6 +8,7 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/views/row_list.h"
+#include "console/whatif/groups.h"
 #include "core/base/str.h"
 #include "core/plan/cost/profile.h"
 
@@ -20,7 +21,7 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"trained", 7,  8,  2, CS_ALIGN_RIGHT},
     {"fwd ms",  6,  8,  4, CS_ALIGN_RIGHT},
     {"bwd ms",  6,  8,  5, CS_ALIGN_RIGHT},
-    {"where",   6,  8,  3, CS_ALIGN_LEFT },
+    {"where",   6,  12, 3, CS_ALIGN_LEFT },
     {"stage",   5,  12, 7, CS_ALIGN_LEFT },
 };
 
@@ -124,8 +125,10 @@ static void set_figures(const struct cs_store *store, struct group *g)
     cs_fmt_ms(g->cell[4], CELL, cost ? (double)fwd_ns : (double)NAN);
     cs_fmt_ms(g->cell[5], CELL, cost && bwd_ns > 0 ? (double)bwd_ns : (double)NAN);
     if (g->stage >= 0) {
-        snprintf(g->cell[6], CELL, "rank %d",
-                 cs_plan_rank(store->model.plan, g->stage, (struct cs_rank_at){0}));
+        const struct cs_plan *plan = store->model.plan;
+        char ranks[24];
+        cs_groups_ranks(plan, plan->stages[g->stage].rank, ranks, sizeof ranks);
+        snprintf(g->cell[6], CELL, "%s %s", strchr(ranks, '-') ? "ranks" : "rank", ranks);
         cs_str_copy(g->cell[7], CELL, store->model.plan->stages[g->stage].name);
     } else {
         snprintf(g->cell[6], CELL, "-");

@@ -7,23 +7,11 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
-#include "console/views/row_list.h"
-#include "core/base/str.h"
+#include "console/views/pipeline_table.h"
+#include "console/whatif/groups.h"
+#include "core/sched/sim/forecast.h"
 
-enum { N_COLUMNS = 10, CELL = 24, MAX_SHOWN = 128, BUBBLE_W = 10, WIDE = 96 };
-
-static const struct cs_column columns[N_COLUMNS] = {
-    {"rank",      4,  5,  0, CS_ALIGN_LEFT },
-    {"stage",     8,  14, 0, CS_ALIGN_LEFT },
-    {"busy ms",   7,  9,  0, CS_ALIGN_RIGHT},
-    {"idle ms",   7,  9,  1, CS_ALIGN_RIGHT},
-    {"bubble",    6,  7,  3, CS_ALIGN_RIGHT},
-    {"wait recv", 9,  9,  5, CS_ALIGN_RIGHT},
-    {"send",      5,  8,  7, CS_ALIGN_RIGHT},
-    {"opt ms",    5,  8,  6, CS_ALIGN_RIGHT},
-    {"fwd / bwd", 15, 19, 4, CS_ALIGN_RIGHT},
-    {"drift",     6,  9,  2, CS_ALIGN_RIGHT},
-};
+enum { MAX_SHOWN = CS_PIPELINE_SHOWN, BUBBLE_W = 10, WIDE = 96 };
 
 /* How the rows of the area are shared out. */
 struct parts {
@@ -60,16 +48,13 @@ static struct parts share_rows(const struct cs_store *store, const struct cs_scr
     return p;
 }
 
-/* Over the ranks of a replica: stages that share one are busy together. */
-static double mean_bubble(const struct cs_timeline *timeline)
+/* over all ranks */
+static double mean_bubble(const struct cs_store *store, const struct cs_timeline *timeline)
 {
-    const int32_t replicas = timeline->spans.replicas > 1 ? timeline->spans.replicas : 1;
-    double busy = 0;
-    for (int32_t s = 0; s < timeline->spans.n_stages; s++)
-        busy += 1 - timeline->spans.bubble[s];
-    return timeline->arena && timeline->spans.n_ranks
-               ? 1 - busy * replicas / timeline->spans.n_ranks
-               : (double)NAN;
+    const struct cs_plan *plan = store->model.plan;
+    if (!timeline->arena || !plan || timeline->spans.n_stages != plan->n_stages)
+        return (double)NAN;
+    return cs_plan_mean_bubble(plan, timeline->spans.bubble);
 }
 
 static void draw_summary(const struct cs_rows *rows, const struct cs_store *store,
@@ -77,14 +62,14 @@ static void draw_summary(const struct cs_rows *rows, const struct cs_store *stor
 {
     const struct cs_timeline *predicted = &store->predicted, *measured = &store->measured;
     struct cs_fields fields = {0};
-    char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP];
+    char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP], groups[160] = "";
     const struct cs_store_job *job = cs_store_selected(store);
     int64_t its_ns = job ? job->predicted_step_ns : 0;
     if (measured->arena)
         cs_fields_add(&fields, CS_STYLE_TITLE, 0, "step %lld", (long long)measured->step);
     if (predicted->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)predicted->spans.makespan_ns);
-        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(predicted));
+        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(store, predicted));
         cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%s %s ms, bubble %s",
                       !store->is_calibrated ? "predicted"
                       : area.w >= WIDE      ? "predicted (calibrated)"
@@ -96,7 +81,7 @@ static void draw_summary(const struct cs_rows *rows, const struct cs_store *stor
     }
     if (measured->arena) {
         cs_fmt_ms(ms, sizeof ms, (double)measured->spans.makespan_ns);
-        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(measured));
+        cs_fmt_percent(bubble, sizeof bubble, mean_bubble(store, measured));
         cs_fields_add(&fields, CS_STYLE_TEXT, 0, "measured %s ms, bubble %s", ms, bubble);
     }
     if (measured->arena && predicted->arena && predicted->spans.makespan_ns > 0 &&
@@ -112,6 +97,10 @@ static void draw_summary(const struct cs_rows *rows, const struct cs_store *stor
     if (store->model.plan)
         cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s, %s", store->model.plan->schedule,
                       store->model.spec->stages);
+    if (store->model.plan)
+        cs_groups_text(store->model.plan, store->model.graph, groups, sizeof groups);
+    if (groups[0])
+        cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", groups);
     if (screen->zoom > 1)
         cs_fields_add(&fields, CS_STYLE_DIM, 3, "zoom %dx", screen->zoom);
     cs_fields_add(&fields, CS_STYLE_DIM, 2, screen->at.is_held ? "[held]" : "[follow]");
@@ -145,7 +134,7 @@ static int draw_chart(const struct chart *c, const struct cs_timeline *timeline,
                       int64_t whole_ns, int y)
 {
     struct cs_gantt_cell cells[CS_CANVAS_MAX];
-    char axis[CS_CANVAS_MAX + 1], text[64];
+    char axis[CS_CANVAS_MAX + 1], text[64], ranks[24];
     struct cs_window window = cs_gantt_window(whole_ns, c->screen->zoom, c->screen->scroll);
     const char *unit = cs_gantt_axis(window, c->width, axis);
     cs_draw_cut(c->area, 1, y, c->label_w - 2, CS_STYLE_TITLE, c->screen->glyphs, title);
@@ -155,7 +144,8 @@ static int draw_chart(const struct chart *c, const struct cs_timeline *timeline,
     for (int i = 0; i < c->parts.n; i++) {
         const int32_t s = c->order[c->parts.first + i];
         const struct cs_store_stage *stage = &c->store->stages[s];
-        snprintf(text, sizeof text, "%d %s", stage->rank, stage->name);
+        cs_pipeline_ranks(c->store, s, ranks, sizeof ranks);
+        snprintf(text, sizeof text, "%s %s", ranks, stage->name);
         cs_draw_cut(c->area, 1, y + 1 + i, c->label_w - 2,
                     cs_rows_style(c->rows, c->store, c->screen, NULL, s, CS_STYLE_TEXT),
                     c->screen->glyphs, text);
@@ -211,94 +201,11 @@ static void draw_legend(const struct chart *c, int y)
                  c->parts.first, c->parts.first + c->parts.n - 1, c->parts.all);
 }
 
-/* --- table ------------------------------------------------------------------------------------ */
-
-/* measured over predicted work of a slot, minus 1; measured: the mean over the last steps */
-static double drift_of(const struct cs_store *store, int32_t s)
-{
-    struct cs_timeline_stage predicted =
-        cs_timeline_stage(&store->predicted, s, store->stages[s].rank);
-    double planned_ns = cs_timeline_work_ns(&predicted);
-    return planned_ns > 0 ? store->stages[s].work_ns / planned_ns - 1 : (double)NAN;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Slow: 5 % further behind its plan than the median stage. All devices may be faster or slower than
- * a plan assumed; that is nobody's fault. Returns the drift from which a stage is slow. */
-static double slow_from(const struct cs_store *store)
-{
-    double drift[MAX_SHOWN];
-    int n = 0;
-    for (int32_t i = 0; i < store->n_stages && n < MAX_SHOWN; i++)
-        if (!isnan(drift_of(store, i)))
-            drift[n++] = drift_of(store, i);
-    if (n < 2)
-        return INFINITY;
-    qsort(drift, (size_t)n, sizeof *drift, compare_doubles);
-    return 1.05 * (1 + drift[(n - 1) / 2]) - 1;
-}
-
-static void fill_row(const struct cs_store *store, int32_t s, const struct cs_timeline *timeline,
-                     char cell[N_COLUMNS][CELL])
-{
-    const struct cs_store_stage *stage = &store->stages[s];
-    struct cs_timeline_stage t = cs_timeline_stage(timeline, s, stage->rank);
-    char fwd[CS_FMT_CAP], bwd[CS_FMT_CAP];
-    snprintf(cell[0], CELL, "%d", stage->rank);
-    cs_str_copy(cell[1], CELL, stage->name);
-    cs_fmt_ms(cell[2], CELL, (double)t.busy_ns);
-    cs_fmt_ms(cell[3], CELL, (double)t.idle_ns);
-    cs_fmt_percent(cell[4], CELL, t.bubble);
-    cs_fmt_ms(cell[5], CELL, (double)t.wait_recv_ns);
-    cs_fmt_ms(cell[6], CELL, (double)t.wait_send_ns);
-    cs_fmt_ms(cell[7], CELL, (double)t.opt_ns);
-    cs_fmt_ms(fwd, sizeof fwd, t.fwd_ns);
-    cs_fmt_ms(bwd, sizeof bwd, t.bwd_ns);
-    snprintf(cell[8], CELL, "%.10s / %.10s", fwd, bwd);
-    cs_fmt_drift(cell[9], CELL, drift_of(store, s));
-}
-
 /* --- as a list -------------------------------------------------------------------------------- */
-
-static int count_stages(const struct cs_store *store)
-{
-    return store->predicted.arena || store->measured.arena ? store->n_stages : 0;
-}
-
-static const struct cs_timeline *told(const struct cs_store *store)
-{
-    return store->measured.arena ? &store->measured : &store->predicted;
-}
-
-static void stage_text(const struct cs_store *store, const void *made, int i, struct cs_buf *out)
-{
-    char cell[N_COLUMNS][CELL];
-    (void)made;
-    fill_row(store, i, told(store), cell);
-    for (int k = 0; k < N_COLUMNS; k++)
-        cs_buf_addf(out, "%s%s %s", k ? "  " : "", columns[k].title, cell[k]);
-}
-
-static double stage_key(const struct cs_store *store, const void *made, int i, int sort)
-{
-    (void)made;
-    const struct cs_timeline_stage t = cs_timeline_stage(told(store), i, store->stages[i].rank);
-    return sort == 1 ? t.bubble : sort == 2 ? (double)t.busy_ns : drift_of(store, i);
-}
-
-static const struct cs_rows rows = {
-    CS_VIEW_PIPELINE, count_stages, NULL,
-    stage_text,       stage_key,    {"stage", "bubble", "busy", "drift"}
-};
 
 static int count(const struct cs_store *store, const struct cs_screen *screen)
 {
-    return cs_rows_count(&rows, store, screen);
+    return cs_rows_count(&cs_pipeline_rows, store, screen);
 }
 
 static int cursor_of(const struct cs_store *store, const struct cs_screen *screen)
@@ -310,36 +217,10 @@ static int cursor_of(const struct cs_store *store, const struct cs_screen *scree
 static void each(const struct cs_store *store, const struct cs_screen *screen,
                  bool (*take)(void *user, int row, const char *text), void *user)
 {
-    cs_rows_each(&rows, store, screen, take, user);
+    cs_rows_each(&cs_pipeline_rows, store, screen, take, user);
 }
 
 static const struct cs_view_list list = {count, cursor_of, each, NULL};
-
-static void draw_table(const struct chart *c, int y)
-{
-    const struct cs_timeline *timeline =
-        c->store->measured.arena ? &c->store->measured : &c->store->predicted;
-    char cell[MAX_SHOWN][N_COLUMNS][CELL];
-    const char *text[MAX_SHOWN * N_COLUMNS] = {NULL};
-    struct cs_grid grid = {.column = columns, .n_columns = N_COLUMNS};
-    for (int i = 0; i < c->parts.n; i++) {
-        fill_row(c->store, c->order[c->parts.first + i], timeline, cell[i]);
-        for (int k = 0; k < N_COLUMNS; k++)
-            text[i * N_COLUMNS + k] = cell[i][k];
-    }
-    double slow = slow_from(c->store);
-    cs_grid_layout(&grid, text, c->parts.n, c->area.w - 2 - 6);
-    cs_grid_title(&grid, c->area, 1, y);
-    for (int i = 0; i < c->parts.n; i++) {
-        int x = 1;
-        cs_grid_row(&grid, c->area, 1, y + 1 + i, CS_STYLE_TEXT, NULL, c->screen->glyphs,
-                    &text[i * N_COLUMNS]);
-        for (int k = 0; k < N_COLUMNS; k++)
-            x += grid.width[k] > 0 ? grid.width[k] + CS_TABLE_GAP : 0;
-        if (drift_of(c->store, c->order[c->parts.first + i]) > slow)
-            cs_draw(c->area, x, y + 1 + i, CS_STYLE_WARN, "slow");
-    }
-}
 
 static void draw_nothing(const struct cs_store *store, struct cs_area area)
 {
@@ -361,13 +242,13 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
 {
     int order[CS_ROWS_MAX];
     struct chart c = {
-        .store = store, .screen = screen, .area = area, .rows = &rows, .order = order};
-    draw_summary(&rows, store, screen, area);
+        .store = store, .screen = screen, .area = area, .rows = &cs_pipeline_rows, .order = order};
+    draw_summary(&cs_pipeline_rows, store, screen, area);
     if (store->n_stages == 0 || (!store->predicted.arena && !store->measured.arena)) {
         draw_nothing(store, area);
         return;
     }
-    const int n = cs_rows_order(&rows, store, screen, order);
+    const int n = cs_rows_order(&cs_pipeline_rows, store, screen, order);
     c.parts = share_rows(store, screen, n, area.h);
     c.label_w = area.w >= 90 ? 16 : 12;
     c.width = area.w - c.label_w - BUBBLE_W - 1;
@@ -376,7 +257,8 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     if (c.parts.has_legend)
         draw_legend(&c, y++);
     if (c.parts.has_table)
-        draw_table(&c, y + (c.parts.has_gaps ? 1 : 0));
+        cs_pipeline_table(store, screen, area, order + c.parts.first, c.parts.n,
+                          y + (c.parts.has_gaps ? 1 : 0));
 }
 
 /* --- keys ------------------------------------------------------------------------------------- */
@@ -391,7 +273,7 @@ static unsigned next_sort(struct cs_screen *screen, const struct cs_store *store
 {
     (void)store;
     (void)argument;
-    return cs_rows_next_sort(&rows, screen);
+    return cs_rows_next_sort(&cs_pipeline_rows, screen);
 }
 
 static unsigned zoom(struct cs_screen *screen, const struct cs_store *store, int argument)

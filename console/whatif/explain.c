@@ -65,7 +65,7 @@ static json_int_t int_of(const json_t *row, const char *key)
 static void add_row(struct cs_table *table, const json_t *row, const char *number, bool is_sampled)
 {
     struct cs_found_cells c;
-    cs_found_cells(row, &c);
+    cs_found_cells(row, true, &c);
     const char *schedule = text_of(row, "schedule"), *layout = cs_buf_str(&c.layout);
     const char *sampled[] = {number, c.runs,   c.step,   c.mean,  c.slot,   c.tokens,
                              c.p95,  c.memory, c.bubble, c.ranks, schedule, layout};
@@ -101,7 +101,7 @@ static void planners_text(const json_t *planners, const json_t *best, int width,
             cs_table_add(table, none);
             continue;
         }
-        cs_found_cells(plan, &c);
+        cs_found_cells(plan, false, &c);
         snprintf(factor, sizeof factor, "%.2fx", against(plan, best));
         const char *cells[] = {text_of(row, "planner"),
                                c.step,
@@ -258,7 +258,7 @@ void cs_explain_text(const json_t *explanation, bool compares, int width, struct
     json_array_foreach((json_t *)(uintptr_t)others, i, row)
     {
         struct cs_found_cells c;
-        cs_found_cells(row, &c);
+        cs_found_cells(row, false, &c);
         cs_buf_addf(out, "  %s, %s, %s ranks, %s: %s\n", c.step, text_of(row, "schedule"), c.ranks,
                     cs_buf_str(&c.layout), text_of(row, "against"));
         cs_buf_free(&c.layout);

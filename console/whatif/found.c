@@ -64,28 +64,33 @@ static void layout_text(const json_t *row, struct cs_buf *out)
     json_object_foreach(json_object_get(row, "parallel"), name, at) branch_text(row, name, at, out);
 }
 
-/* figures that a row does not have are "-" */
-static void rate(char *out, size_t cap, const json_t *value)
+/* replicas and slots of each of them make a step's slots */
+static void set_rates(const json_t *row, double step_ns, struct cs_found_cells *c)
 {
-    snprintf(out, cap, "-");
-    if (json_is_number(value))
-        cs_count_print(out, cap, (uint64_t)fmax(0, json_number_value(value)));
+    const double own_ns = json_number_value(json_object_get(row, "step_ns"));
+    const double factor = own_ns > 0 && step_ns > 0 ? step_ns / own_ns : 1;
+    const json_t *tokens = json_object_get(row, "tokens_per_s");
+    duration(c->slot, (int64_t)(factor * json_number_value(json_object_get(row, "slot_ns"))));
+    snprintf(c->tokens, sizeof c->tokens, "-");
+    if (json_is_number(tokens))
+        cs_count_print(c->tokens, sizeof c->tokens,
+                       (uint64_t)fmax(0, json_number_value(tokens) / factor));
 }
 
-void cs_found_cells(const json_t *row, struct cs_found_cells *c)
+void cs_found_cells(const json_t *row, bool as_job, struct cs_found_cells *c)
 {
-    const json_t *runs = json_object_get(row, "runs");
+    const json_t *runs = json_object_get(row, "runs"), *job = json_object_get(row, "job");
+    const json_t *of = as_job && json_is_object(job) ? job : row;
     memset(c, 0, sizeof *c);
     snprintf(c->runs, sizeof c->runs, "%s", !runs ? "-" : json_is_true(runs) ? "yes" : "no");
-    duration(c->step, int_of(row, "step_ns"));
+    duration(c->step, int_of(of, "step_ns"));
     duration(c->mean, int_of(row, "mean_ns"));
     duration(c->p95, int_of(row, "p95_ns"));
     duration(c->expected, int_of(row, "score_ns"));
-    duration(c->slot, (int64_t)json_number_value(json_object_get(row, "slot_ns")));
-    rate(c->tokens, sizeof c->tokens, json_object_get(row, "tokens_per_s"));
-    cs_bytes_print(c->memory, sizeof c->memory, (uint64_t)int_of(row, "peak_memory_bytes"));
+    set_rates(row, (double)int_of(of, "step_ns"), c);
+    cs_bytes_print(c->memory, sizeof c->memory, (uint64_t)int_of(of, "peak_memory_bytes"));
     snprintf(c->bubble, sizeof c->bubble, "%.1f%%",
-             100 * json_number_value(json_object_get(row, "bubble")));
+             100 * json_number_value(json_object_get(of, "bubble")));
     snprintf(c->ranks, sizeof c->ranks, "%d", (int)int_of(row, "ranks"));
     layout_text(row, &c->layout);
 }

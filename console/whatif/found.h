@@ -4,6 +4,7 @@
 #define CS_CONSOLE_WHATIF_FOUND_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/buf.h"
@@ -16,6 +17,8 @@ struct cs_found_cells { /* "-" what the row does not have */
     struct cs_buf layout; /* freed by the caller */
 };
 
-void cs_found_cells(const json_t *row, struct cs_found_cells *c);
+/* as_job: step, slot, tokens, memory and bubble are those of the plan that a job makes of it, where the row has
+ * them: what `plan` and the Plan view tell of it. Else the search's own, by which all rows compare. */
+void cs_found_cells(const json_t *row, bool as_job, struct cs_found_cells *c);
 
 #endif

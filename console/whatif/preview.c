@@ -6,7 +6,7 @@
 
 #include "core/base/str.h"
 #include "core/plan/cost/bytes.h"
-#include "core/sched/lower/lower.h"
+#include "core/sched/sim/predict.h"
 #include "core/sched/span_keys.h"
 
 static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
@@ -61,8 +61,6 @@ static void count_memory(struct cs_preview *p, const struct cs_state_bytes *stat
         add_state(peak->bytes[CS_HELD_STATE], state, m);
         for (int h = 0; h < CS_PREVIEW_HELD; h++)
             m->total += m->bytes[h];
-        if (m->total > p->memory[p->peak_rank].total)
-            p->peak_rank = r;
     }
 }
 
@@ -114,6 +112,11 @@ static struct cs_span *make_spans(struct cs_preview *p, bool is_critical, int32_
     struct cs_span *spans = CS_NEW_ARRAY(p->arena, struct cs_span, n + 1);
     list_spans(p, is_critical, spans, *first);
     return spans;
+}
+
+int32_t cs_preview_rank(const struct cs_preview *p, int32_t rank)
+{
+    return cs_plan_rank_of(p->made.plan, 0, rank);
 }
 
 struct cs_span_step cs_preview_spans(const struct cs_preview *p, int32_t rank, bool is_critical)
@@ -195,7 +198,7 @@ static void action_text(const struct cs_preview *p, int32_t rank,
     struct cs_span_key key = span_of(rank, a).key;
     if (is_message(a)) {
         snprintf(out, cap, "%s %d %s rank %d", a->is_grad ? "gradient" : "rows", a->slot + 1,
-                 a->op == CS_OP_SEND ? "to" : "from", a->peer);
+                 a->op == CS_OP_SEND ? "to" : "from", cs_preview_rank(p, a->peer));
     } else if (a->stage >= 0 && a->slot >= 0) {
         snprintf(out, cap, "%c%d %s", key.letter, a->slot + 1, p->forecast.stage[a->stage].name);
     } else if (a->op == CS_OP_COPIES) {
@@ -226,7 +229,8 @@ void cs_preview_why_text(const struct cs_preview *p, int32_t link, char *out, si
         break;
     case CS_WHY_MESSAGE:
         snprintf(out, cap, "%s from rank %d came then",
-                 before && before->is_grad ? "gradient" : "rows", p->link[link - 1].rank);
+                 before && before->is_grad ? "gradient" : "rows",
+                 cs_preview_rank(p, p->link[link - 1].rank));
         break;
     case CS_WHY_SENT:
         snprintf(out, cap, "sent when %s was done", what);
@@ -235,7 +239,8 @@ void cs_preview_why_text(const struct cs_preview *p, int32_t link, char *out, si
         snprintf(out, cap, "all ranks meet, last: %s", what);
         break;
     case CS_WHY_CORE:
-        snprintf(out, cap, "no core was free: %s on rank %d", what, p->link[link - 1].rank);
+        snprintf(out, cap, "no core was free: %s on rank %d", what,
+                 cs_preview_rank(p, p->link[link - 1].rank));
         break;
     }
 }
@@ -243,51 +248,41 @@ void cs_preview_why_text(const struct cs_preview *p, int32_t link, char *out, si
 /* --- all -------------------------------------------------------------------------------------- */
 
 static enum cs_status simulate(struct cs_preview *p, const struct cs_variant_base *base,
-                               int element_bytes, struct cs_err *err)
+                               struct cs_err *err)
 {
-    struct cs_program *program = NULL;
     struct cs_variant_costs costs = {base, p->made.is_own};
-    const struct cs_program_options options = {.n_slots = p->variant.slots};
-    const struct cs_sim_options sim = {
-        .cost = cs_variant_cost, .user = &costs, .cores = base->measured ? base->cores : 0};
-    if ((int64_t)p->made.plan->n_stages * p->variant.slots > CS_PREVIEW_CELLS)
+    const struct cs_sim_options measured = {
+        .cost = cs_variant_cost, .user = &costs, .cores = base->cores};
+    const struct cs_forecast_options options = {.sim = base->measured ? &measured : NULL};
+    const struct cs_plan *plan = p->made.plan;
+    if ((int64_t)plan->n_stages * cs_plan_own_slots(plan, plan->slots) > CS_PREVIEW_CELLS)
         return cs_fail(err, CS_PLAN, "%d stages with %d slots are too many to simulate here",
-                       p->made.plan->n_stages, p->variant.slots);
-    CS_TRY(cs_program_make_with(p->made.plan, base->graph, &options, p->arena, &program, err));
-    return cs_forecast_program(program, &sim, element_bytes, p->arena, &p->forecast, err);
-}
-
-/* As the Pipeline view counts, the optimizer is no work; stages that share a rank add up. */
-static void count_bubbles(struct cs_preview *p)
-{
-    const struct cs_forecast *f = &p->forecast;
-    p->rank_bubble = CS_NEW_ARRAY(p->arena, double, f->n_ranks + 1);
-    for (int32_t r = 0; r < f->n_ranks; r++)
-        p->rank_bubble[r] = 1;
-    for (int32_t s = 0; s < f->n_stages; s++)
-        p->rank_bubble[f->stage[s].rank] -= 1 - f->stage[s].bubble;
-    for (int32_t r = 0; r < f->n_ranks; r++)
-        p->bubble += p->rank_bubble[r] / f->n_ranks;
+                       plan->n_stages, p->variant.slots);
+    return cs_forecast_plan(plan, base->graph, base->cluster, &options, p->arena, &p->forecast,
+                            err);
 }
 
 void cs_preview_make(struct cs_preview *p, const struct cs_variant_base *base,
                      const struct cs_variant *variant)
 {
     struct cs_err err = {.text = ""};
-    int element_bytes = cs_device_element_bytes(base->cluster->device);
     cs_preview_clear(p);
     p->arena = cs_arena_new(0);
     p->variant = *variant;
     enum cs_status status = cs_variant_make(base, variant, p->arena, &p->made, &err);
     if (status == CS_OK)
-        status = simulate(p, base, element_bytes, &err);
+        status = simulate(p, base, &err);
     if (status != CS_OK) {
         cs_str_copy(p->error, sizeof p->error, err.text);
         p->made = (struct cs_variant_plan){0};
         p->forecast = (struct cs_forecast){0};
         return;
     }
-    count_bubbles(p);
+    const struct cs_forecast_figures figures =
+        cs_forecast_figures(&p->forecast, p->made.plan, p->arena);
+    p->bubble = figures.bubble;
+    p->peak_rank = figures.peak_rank;
+    p->rank_bubble = cs_forecast_rank_bubbles(&p->forecast, p->arena);
     const struct cs_state_bytes state =
         cs_state_bytes(base->graph->keeps_bf16, base->cluster->device);
     count_memory(p, &state);

@@ -64,6 +64,8 @@ void cs_preview_clear(struct cs_preview *preview);
 /* takes the place of what was there; a failure is kept in preview->error */
 void cs_preview_make(struct cs_preview *preview, const struct cs_variant_base *base,
                      const struct cs_variant *variant);
+/* a rank of programs: the first of the job's ranks that run it */
+int32_t cs_preview_rank(const struct cs_preview *preview, int32_t rank);
 /* the spans of one rank, as a step that cs_gantt_row reads */
 struct cs_span_step cs_preview_spans(const struct cs_preview *preview, int32_t rank,
                                      bool is_critical);

@@ -9,6 +9,7 @@
 #include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
+#include "core/sched/sim/forecast.h"
 #include "core/sched/sim/predict.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
@@ -176,15 +177,10 @@ static int plan_step_ms(lua_State *L)
     return 1;
 }
 
-/* busy-weighted: 1 - sum of busy / (ranks * makespan) equals the mean over stages that have a rank
- * each */
 static int plan_bubble(lua_State *L)
 {
     const struct cs_plan *plan = self_plan(L)->plan;
-    double sum = 0;
-    for (int i = 0; i < plan->n_stages; i++)
-        sum += 1.0 - plan->predicted_bubble[i];
-    lua_pushnumber(L, 1.0 - sum / plan->n_ranks);
+    lua_pushnumber(L, cs_plan_mean_bubble(plan, plan->predicted_bubble));
     return 1;
 }
 

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sched/lower/lower.h"
-#include "core/sched/sim/predict.h"
-#include "core/sched/sim/sim.h"
+#include "core/sched/sim/forecast.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/sweep.h"
@@ -114,36 +112,28 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
 {
     const struct cs_plan *plan = value->plan;
     struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
-    struct cs_program *program = NULL;
-    struct cs_sim_result result;
     struct cs_cluster cluster;
     struct cs_err err;
-    int64_t peak = 0;
-    double busy = 0;
+    const struct cs_forecast_options options = {.slots = 0};
+    struct cs_forecast forecast;
     box->arena = cs_arena_new(0);
     enum cs_status status =
         cs_cluster_read_here(value->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
     if (status == CS_OK)
         status =
-            cs_program_make(plan, value->graph, plan->slots, false, box->arena, &program, &err);
-    struct cs_device_class device = *cluster.device;
-    struct cs_sim_options options = {.cost = cs_predict_cost, .user = &device};
-    if (status == CS_OK)
-        status = cs_simulate(program, &options, box->arena, &result, &err);
+            cs_forecast_plan(plan, value->graph, &cluster, &options, box->arena, &forecast, &err);
     if (status != CS_OK)
         cs_lua_raise(L, "cs.sweep", &err);
-    for (int32_t r = 0; r < plan->n_ranks; r++)
-        peak = result.peak_bytes[r] > peak ? result.peak_bytes[r] : peak;
-    for (int32_t i = 0; i < plan->n_stages; i++)
-        busy += 1 - result.bubble[i];
+    const struct cs_forecast_figures figures = cs_forecast_figures(&forecast, plan, box->arena);
     json_t *layout =
         json_deep_copy(json_object_get(json_object_get(value->json, "plan"), "parallel"));
     json_t *row =
         json_pack("{s:s s:s s:o s:i s:i s:i s:I s:I s:f s:s s:s}", "schedule", plan->schedule,
                   "optimizer_state", plan->keeps_bf16 ? "bf16" : "fp32", "parallel",
-                  layout ? layout : json_object(), "dp", 1, "slots", plan->slots, "ranks",
-                  plan->n_ranks, "step_ns", (json_int_t)plan->predicted_step_ns,
-                  "peak_memory_bytes", (json_int_t)peak, "bubble", 1 - busy / plan->n_ranks, "why",
+                  layout ? layout : json_object(), "dp", cs_plan_llm_replicas(plan), "slots",
+                  cs_plan_own_slots(plan, plan->slots), "ranks", cs_plan_world(plan), "step_ns",
+                  (json_int_t)plan->predicted_step_ns, "peak_memory_bytes",
+                  (json_int_t)figures.peak_bytes, "bubble", figures.bubble, "why",
                   plan->n_why > 0 ? plan->why[plan->n_why - 1] : "", "plan_hash", plan->hash);
     cs_lua_sweep_rates(row, value->spec->seq_tokens);
     lua_pop(L, 1);

@@ -48,6 +48,15 @@ t.type("while true do local s = ('x'):rep(1000000) end\r")
 t.wait("\n ...\n")
 t.type("\x03")
 t.wait("lua:1: stopped")
+LARGE = """m = cs.mllm { llm = cs.config { model_type = 'llama', hidden_size = 8192, intermediate_size = 28672,
+  num_hidden_layers = 80, num_attention_heads = 64, num_key_value_heads = 8, vocab_size = 128256 } }
+print("goes"); cs.search { model = m, cluster = cs.cluster { device = 'h100-80g', nodes = 512, devices_per_node = 8 },
+  seq_tokens = 8192, batch_slots = 4096, simulate = 1000 }
+""".replace("\n", "\r")  # minutes in C
+t.type(LARGE)
+t.wait("simulate = 1000 }", "\n goes\n", "\n ...\n")
+t.type("\x03")
+t.wait("cs.search: stopped")
 t.type("#cs.jobs()\r")
 t.wait("cs> #cs.jobs()", "\n 0\n")
 t.type("\x1b")
@@ -79,7 +88,6 @@ code = t.wait_end()
 if code != 0:
     raise SystemExit("it ended with %d" % code)
 t.wait_mode(2004, False) if t.modes.get(2004) else None
-print("ok")
 
 # from a search to a job: its plans are listed, one is looked at, one is run
 t = Terminal([console, "plan", "--view", "--set", "steps=3", "a search.lua"])
@@ -99,4 +107,27 @@ t.wait("[9 Plan]", "*   2")
 t.type("q")
 if t.wait_end() != 0:
     raise SystemExit("the view of a search did not end well")
+
+# C-c at the prompt of the shell: what runs ends, what is typed is given up, the prompt stays
+prompt = Terminal([console, "lua"], 160, 30, 60)
+prompt.wait("cs>")
+for line in LARGE.split("\r")[:-1]:
+    prompt.type(line + "\r")
+    prompt.wait(line[-20:])
+prompt.wait("\ngoes\n")
+prompt.type("\x03")
+prompt.wait("cs.search: stopped")
+prompt.type("for i = 1, 2 do\r")
+prompt.wait("for i = 1, 2 do", "\n>>")
+prompt.type("print(i)")
+prompt.wait(">> print(i)")
+prompt.type("\x03")
+prompt.wait(">> print(i)\ncs>")
+prompt.type("6 * (\r")
+prompt.wait("cs> 6 * (\n>>")
+prompt.type("7)\r")
+prompt.wait("\n42")
+prompt.type("\x04")
+if prompt.wait_end() != 0:
+    raise SystemExit("the prompt ended badly: %s" % prompt.text())
 print("ok")

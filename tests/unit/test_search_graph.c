@@ -8,11 +8,13 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/base/stop.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stages.h"
 #include "core/plan/make/planner.h"
+#include "core/plan/make/split.h"
 #include "core/search/search.h"
 #include "tests/support/spec.h"
 
@@ -685,6 +687,32 @@ static void every_plan_of_a_search_passes_the_checks(void **state)
     close_model(&f);
 }
 
+/* Whoever waits may give it up: at once, and anew afterwards. What is told to stop has no result. */
+static void a_search_that_is_told_to_stop_ends(void **state)
+{
+    struct fixture f = open_model("train:*", false);
+    struct cs_search_options options = {.batch_slots = 4, .n_simulate = 1000};
+    struct cs_search_result result;
+    struct cs_err err = {.text = ""};
+    atomic_bool stop = true;
+    const double cost[] = {1, 2, 3};
+    int sizes[2];
+    (void)state;
+    f.cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    assert_null(cs_stop_set(&stop));
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
+                     CS_INTERRUPTED);
+    assert_string_equal(err.text, "stopped");
+    assert_int_equal(cs_split(cost, 3, 2, sizes, NULL, &err), CS_INTERRUPTED);
+    stop = false;
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &result, &err),
+                     CS_OK);
+    for (int32_t i = 0; i < result.n_plans; i++)
+        assert_true(result.plan[i].runs == (result.plan[i].job.step_ns > 0));
+    assert_ptr_equal(cs_stop_set(NULL), &stop);
+    close_model(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -705,6 +733,7 @@ int main(void)
         cmocka_unit_test(ranks_that_cannot_keep_a_state_are_refused),
         cmocka_unit_test(layouts_that_do_not_divide_are_refused),
         cmocka_unit_test(every_plan_of_a_search_passes_the_checks),
+        cmocka_unit_test(a_search_that_is_told_to_stop_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static const char *text_of(const json_t *plan, const char *key)
 static void fill_row(const json_t *plan, int number, const char *mark, struct row *row)
 {
     struct cs_found_cells c;
-    cs_found_cells(plan, &c);
+    cs_found_cells(plan, true, &c);
     const char *cells[N_COLUMNS] = {mark,
                                     "",
                                     c.runs,
@@ -138,7 +138,7 @@ void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out)
     json_array_foreach(store->found.plans, i, plan)
     {
         struct cs_found_cells c;
-        cs_found_cells(plan, &c);
+        cs_found_cells(plan, true, &c);
         cs_buf_addf(out,
                     "Plan %zu%s: a step %s, a slot %s, %s tokens a second, %s, %s ranks, %s, %s.",
                     i + 1, (int)i + 1 == store->found.picked ? ", picked" : "", c.step, c.slot,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "console/draw/fmt.h"
+#include "console/whatif/groups.h"
 
 enum { HEAD = 2 /* parts, summary */ };
 
@@ -49,6 +50,7 @@ static void draw_figures(const struct cs_store *store, const struct cs_previews 
     char ms[CS_FMT_CAP], bubble[CS_FMT_CAP], drift[CS_FMT_CAP], gib[CS_FMT_CAP];
     int64_t own_ns = previews->own_ns, cap = store->model.device->mem_bytes;
     int64_t peak = p->memory[p->peak_rank].total;
+    const int32_t rank = cs_preview_rank(p, p->peak_rank);
     cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
     cs_fmt_percent(bubble, sizeof bubble, p->bubble);
     cs_fmt_gib(gib, sizeof gib, peak);
@@ -62,10 +64,9 @@ static void draw_figures(const struct cs_store *store, const struct cs_previews 
     }
     cs_fields_add(fields, CS_STYLE_TEXT, 1, "bubble %s", bubble);
     if (cap > 0 && peak > cap)
-        cs_fields_add(fields, CS_STYLE_BAD, 0, "does not fit: %s GiB on rank %d", gib,
-                      p->peak_rank);
+        cs_fields_add(fields, CS_STYLE_BAD, 0, "does not fit: %s GiB on rank %d", gib, rank);
     else
-        cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, p->peak_rank);
+        cs_fields_add(fields, CS_STYLE_TEXT, 3, "peak %s GiB on rank %d", gib, rank);
 }
 
 static void draw_summary(const struct cs_store *store, const struct cs_previews *previews,
@@ -73,7 +74,7 @@ static void draw_summary(const struct cs_store *store, const struct cs_previews 
 {
     const struct cs_preview *p = &previews->preview;
     struct cs_fields fields = {0};
-    char layout[96];
+    char layout[96], groups[160] = "";
     bool is_there = p->arena && cs_variant_is_equal(&p->variant, variant, store->model.graph);
     if (is_there && p->made.plan)
         draw_figures(store, previews, is_own, &fields);
@@ -83,6 +84,10 @@ static void draw_summary(const struct cs_store *store, const struct cs_previews 
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
                   variant->slots == 1 ? "" : "s");
     cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
+    if (is_there && p->made.plan)
+        cs_groups_text(p->made.plan, store->model.graph, groups, sizeof groups);
+    if (groups[0])
+        cs_fields_add(&fields, CS_STYLE_TEXT, 2, "%s", groups);
     cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s",
                   variant->is_blind ? "frozen-blind" : "frozen-aware");
     cs_fields_add(&fields, CS_STYLE_DIM, 6, "%s",
@@ -159,22 +164,29 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     }
 }
 
-static void read_preview(const struct cs_preview *p, struct cs_buf *out)
+static void read_preview(const struct cs_preview *p, const struct cs_graph *graph,
+                         struct cs_buf *out)
 {
+    char groups[160], ranks[24];
     char ms[CS_FMT_CAP], percent[CS_FMT_CAP], gib[CS_FMT_CAP];
     cs_fmt_ms(ms, sizeof ms, (double)p->forecast.makespan_ns);
     cs_fmt_percent(percent, sizeof percent, p->bubble);
     cs_buf_addf(out, "A step takes %s milliseconds, ranks are idle for %s.\n", ms, percent);
+    cs_groups_text(p->made.plan, graph, groups, sizeof groups);
+    if (groups[0])
+        cs_buf_addf(out, "Ranks share it: %s.\n", groups);
     for (int32_t s = 0; s < p->forecast.n_stages; s++) {
         const struct cs_forecast_stage *stage = &p->forecast.stage[s];
         cs_fmt_ms(ms, sizeof ms, (double)stage->busy_ns);
         cs_fmt_percent(percent, sizeof percent, stage->bubble);
-        cs_buf_addf(out, "Stage %s on rank %d computes %s milliseconds, idle %s.\n", stage->name,
-                    stage->rank, ms, percent);
+        cs_groups_ranks(p->made.plan, stage->rank, ranks, sizeof ranks);
+        cs_buf_addf(out, "Stage %s on rank %s computes %s milliseconds, idle %s.\n", stage->name,
+                    ranks, ms, percent);
     }
     for (int32_t r = 0; r < p->forecast.n_ranks; r++) {
         cs_fmt_gib(gib, sizeof gib, p->memory[r].total);
-        cs_buf_addf(out, "Rank %d holds %s GiB%s.\n", r, gib,
+        cs_groups_ranks(p->made.plan, r, ranks, sizeof ranks);
+        cs_buf_addf(out, "Rank %s holds %s GiB%s.\n", ranks, gib,
                     r == p->peak_rank && p->forecast.n_ranks > 1 ? ", the most" : "");
     }
 }
@@ -184,7 +196,7 @@ static void read(const struct cs_store *store, const struct cs_screen *screen, s
     const struct cs_preview *p = &cs_plan_previews(store, screen)->preview;
     cs_plan_found_read(store, out);
     if (p->made.plan)
-        read_preview(p, out);
+        read_preview(p, store->model.graph, out);
     else if (p->error[0])
         cs_buf_addf(out, "%s\n", p->error);
 }

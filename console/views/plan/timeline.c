@@ -5,6 +5,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/views/plan/plan.h"
+#include "console/whatif/groups.h"
 
 enum { BUBBLE_W = 10, EXPOSED_W = 12, WIDE = 110, AXIS = 1, PATH = 1, LEGEND = 1 };
 
@@ -68,12 +69,10 @@ static void draw_one(const struct chart *c, int32_t at, int y)
     int32_t stage = c->is_by_rank ? CS_GANTT_ALL : at;
     struct cs_span_step all = cs_preview_spans(c->preview, rank, false);
     struct cs_span_step path = cs_preview_spans(c->preview, rank, true);
-    char text[64];
-    int n = snprintf(text, sizeof text, "%d ", rank);
-    if (c->is_by_rank)
-        cs_plan_rank_name(f, rank, text + n, sizeof text - (size_t)n);
-    else
-        snprintf(text + n, sizeof text - (size_t)n, "%s", f->stage[at].name);
+    char text[64], ranks[24], name[40];
+    cs_groups_ranks(c->preview->made.plan, rank, ranks, sizeof ranks);
+    cs_plan_rank_name(f, rank, name, sizeof name);
+    snprintf(text, sizeof text, "%s %s", ranks, c->is_by_rank ? name : f->stage[at].name);
     cs_draw_cut(c->area, 1, y, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
     cs_gantt_row(&all, stage, rank, c->window, c->width, cells);
     cs_gantt_row(&path, stage, rank, c->window, c->width, critical);
@@ -120,11 +119,14 @@ static void draw_group(const struct chart *c, int32_t first, int32_t end, int y)
         bubble += (c->is_by_rank ? c->preview->rank_bubble[i] : f->stage[i].bubble) / (end - first);
         exposed_ns += c->is_by_rank ? f->rank[i].exposed_ns : f->stage[i].exposed_ns;
     }
+    const struct cs_plan *plan = c->preview->made.plan;
+    const int32_t from = cs_plan_rank_of(plan, 0, c->is_by_rank ? first : f->stage[first].rank);
+    const int32_t last = c->is_by_rank ? end - 1 : f->stage[end - 1].rank;
+    const int32_t to = cs_plan_rank_of(plan, 0, last) + cs_plan_width(plan, last) - 1;
     if (c->is_by_rank)
-        snprintf(text, sizeof text, "%d-%d", first, end - 1);
+        snprintf(text, sizeof text, "%d-%d", from, to);
     else
-        snprintf(text, sizeof text, "%d %s-%d", f->stage[first].rank, f->stage[first].name,
-                 f->stage[end - 1].rank);
+        snprintf(text, sizeof text, "%d %s-%d", from, f->stage[first].name, to);
     cs_draw_cut(c->area, 1, y, c->label_w - 2, CS_STYLE_TEXT, c->screen->glyphs, text);
     for (int i = 0; i < c->width; i++) {
         double share = (load[i].forward + load[i].backward) / (end - first);
@@ -157,7 +159,8 @@ static void draw_path(const struct chart *c, int y)
         const struct cs_forecast_action *a = cs_preview_action(p, i);
         bool is_here = (double)a->start_ns <= at && at < (double)a->end_ns;
         bool is_message = cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMM;
-        char mark[2] = {is_message ? '>' : path_marks[p->link[i].rank % 36], '\0'};
+        const int32_t rank = cs_preview_rank(p, p->link[i].rank);
+        char mark[2] = {is_message ? '>' : path_marks[rank % 36], '\0'};
         if (is_here)
             cs_draw(c->area, c->label_w + x, y, is_message ? CS_STYLE_DIM : CS_STYLE_TITLE, mark);
     }

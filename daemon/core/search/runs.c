@@ -1,7 +1,10 @@
 /* Whether jobs run a found plan: what a job's document can say of its layout, and what planner and
  * workers say to that. */
 #include "core/plan/make/planner.h"
+#include "core/sched/sim/forecast.h"
 #include "core/search/search.h"
+
+enum { MOST_CELLS = 1 << 16 /* stages times slots that are simulated for the figures of a row */ };
 
 /* What jobs have no key for; the rest is refused by whoever plans it. */
 static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_err *err)
@@ -65,9 +68,23 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
     return out;
 }
 
+static enum cs_status foretell(const struct cs_plan *plan, const struct cs_graph *graph,
+                               const struct cs_cluster *cluster, struct cs_arena *arena,
+                               struct cs_forecast_figures *out, struct cs_err *err)
+{
+    const struct cs_forecast_options options = {.slots = 0};
+    struct cs_forecast forecast;
+    *out = (struct cs_forecast_figures){.step_ns = plan->predicted_step_ns};
+    if ((int64_t)plan->n_stages * cs_plan_own_slots(plan, plan->slots) > MOST_CELLS)
+        return CS_OK; /* the figures would take as long as the search */
+    CS_TRY(cs_forecast_plan(plan, graph, cluster, &options, arena, &forecast, err));
+    *out = cs_forecast_figures(&forecast, plan, arena);
+    return CS_OK;
+}
+
 enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const struct cs_spec *spec,
                                     const struct cs_graph *graph, const struct cs_cluster *cluster,
-                                    struct cs_err *err)
+                                    struct cs_forecast_figures *figures, struct cs_err *err)
 {
     CS_TRY(check_layout(plan, err));
     struct cs_arena *arena = cs_arena_new(0);
@@ -76,6 +93,8 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
     enum cs_status status = cs_plan_make(&tried, graph, cluster, arena, &made, err);
     if (status == CS_OK)
         status = cs_plan_check_runs(made, err);
+    if (status == CS_OK && figures)
+        status = foretell(made, graph, cluster, arena, figures, err);
     cs_arena_free(arena);
     return status;
 }
@@ -102,7 +121,7 @@ static bool may_have(const struct cs_spec *spec, const struct cs_graph *graph,
         endless.mem_bytes = INT64_MAX / 4;
     large.device = &endless;
     large.n_nodes = 65536;
-    return cs_search_check_runs(&plan, spec, graph, &large, NULL) == CS_OK;
+    return cs_search_check_runs(&plan, spec, graph, &large, NULL, NULL) == CS_OK;
 }
 
 void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,

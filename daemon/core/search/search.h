@@ -27,6 +27,7 @@
 #define CS_SEARCH_SEARCH_H
 
 #include "core/plan/plan_schedule.h"
+#include "core/sched/sim/forecast.h"
 #include "core/search/memory.h"
 #include "core/search/planners.h"
 #include "core/search/samples.h"
@@ -104,6 +105,8 @@ struct cs_search_plan {
     const char *why;
     const char *loses; /* against the first plan: how much, and by what; NULL: it is the first */
     bool runs;         /* a job can have it as it stands; of a spec (cs_search) */
+    /* of the plan that such a job makes of it, as `plan` and the Plan view tell it; step_ns 0: not known */
+    struct cs_forecast_figures job;
     const char *why_not_run;
 };
 
@@ -147,10 +150,11 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
                          const struct cs_cluster *cluster, const struct cs_profile *profile,
                          const struct cs_search_options *options, struct cs_arena *arena,
                          struct cs_search_result *out, struct cs_err *err) CS_NODISCARD;
-/* CS_OK: a job with the settings of the spec and the plan's layout runs here. CS_UNSUPPORTED, CS_PLAN:
- * what does not yet. */
+/* CS_OK: a job with the settings of the spec and the plan's layout runs here, and what its plan foretells; figures
+ * NULL: not asked for. CS_UNSUPPORTED, CS_PLAN: what does not yet. */
 enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const struct cs_spec *spec,
                                     const struct cs_graph *graph, const struct cs_cluster *cluster,
+                                    struct cs_forecast_figures *figures,
                                     struct cs_err *err) CS_NODISCARD;
 /* What is free becomes what jobs run, as far as that is known before there is a plan. */
 void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,

@@ -1,5 +1,6 @@
 /* A search over a model on a cluster, and the constraints that only the model and the cluster know;
  * see search.h. */
+#include "core/base/stop.h"
 #include "core/base/units.h"
 #include "core/search/candidate.h"
 
@@ -78,7 +79,8 @@ static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_gra
     for (int32_t i = 0; i < out->n_plans; i++) {
         struct cs_err why;
         struct cs_search_plan *plan = &out->plan[i];
-        plan->runs = cs_search_check_runs(plan, spec, graph, cluster, &why) == CS_OK;
+        CS_TRY(cs_stop_check(err));
+        plan->runs = cs_search_check_runs(plan, spec, graph, cluster, &plan->job, &why) == CS_OK;
         plan->why_not_run = plan->runs ? NULL : cs_arena_strdup(arena, why.text);
         if (!only_runs || plan->runs)
             out->plan[kept++] = *plan;
@@ -109,5 +111,5 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
         explain_nodes(spec, graph, cluster, profile, &own, arena, out);
         explain_heads(graph, cluster, arena, &out->explain);
     }
-    return CS_OK;
+    return cs_stop_check(err); /* what is explained leaves out what was not found */
 }

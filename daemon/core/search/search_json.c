@@ -49,6 +49,16 @@ static json_t *text_or_null(const char *text)
     return text ? json_string(text) : json_null();
 }
 
+/* of the plan that a job makes of it */
+static json_t *job_json(const struct cs_search_plan *plan)
+{
+    if (!plan->runs || plan->job.peak_bytes == 0)
+        return json_null();
+    return json_pack("{s:I s:f s:I s:i}", "step_ns", (json_int_t)plan->job.step_ns, "bubble",
+                     plan->job.bubble, "peak_memory_bytes", (json_int_t)plan->job.peak_bytes,
+                     "peak_rank", plan->job.peak_rank);
+}
+
 json_t *cs_search_plan_json(const struct cs_search_plan *plan)
 {
     json_t *stages = json_array();
@@ -56,8 +66,7 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
     return json_pack(
         "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:b s:o "
-        "s:s "
-        "s:o s:o}",
+        "s:o s:s s:o s:o}",
         "planner", cs_planner_rules[plan->planner].name, "modality",
         cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut", cut_name(plan),
         "optimizer_state", text_or_null(plan->state), "parallel", layout_json(&plan->layout), "dp",
@@ -67,8 +76,8 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
         "score_ns", (json_int_t)plan->score_ns, "mean_ns", number_or_null(plan->mean_ns), "p95_ns",
         number_or_null(plan->p95_ns), "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble",
         plan->bubble, "pareto", plan->is_pareto, "runs", plan->runs, "why_not_run",
-        text_or_null(plan->why_not_run), "why", plan->why, "loses", text_or_null(plan->loses),
-        "stages", stages);
+        text_or_null(plan->why_not_run), "job", job_json(plan), "why", plan->why, "loses",
+        text_or_null(plan->loses), "stages", stages);
 }
 
 static json_t *sentences(const char *const *text, int32_t n)

@@ -167,3 +167,37 @@ enum cs_status cs_forecast_program(const struct cs_program *program,
     cs_arena_free(scratch);
     return status;
 }
+
+double *cs_forecast_rank_bubbles(const struct cs_forecast *f, struct cs_arena *arena)
+{
+    double *bubble = CS_NEW_ARRAY(arena, double, f->n_ranks + 1);
+    for (int32_t r = 0; r < f->n_ranks; r++)
+        bubble[r] = 1;
+    for (int32_t s = 0; s < f->n_stages; s++)
+        bubble[f->stage[s].rank] -= 1 - f->stage[s].bubble;
+    return bubble;
+}
+
+double cs_plan_mean_bubble(const struct cs_plan *plan, const double *stage_bubble)
+{
+    double busy = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        busy += (1 - stage_bubble[s]) * cs_plan_stage_ranks(plan, s);
+    return 1 - busy / cs_plan_replica_ranks(plan);
+}
+
+struct cs_forecast_figures cs_forecast_figures(const struct cs_forecast *f,
+                                               const struct cs_plan *plan, struct cs_arena *arena)
+{
+    struct cs_forecast_figures out = {.step_ns = f->makespan_ns};
+    double *bubble = CS_NEW_ARRAY(arena, double, f->n_stages + 1);
+    for (int32_t s = 0; s < f->n_stages; s++)
+        bubble[s] = f->stage[s].bubble;
+    out.bubble = cs_plan_mean_bubble(plan, bubble);
+    for (int32_t r = 0; r < f->n_ranks; r++)
+        if (f->rank[r].peak_bytes > out.peak_bytes) {
+            out.peak_bytes = f->rank[r].peak_bytes;
+            out.peak_rank = r;
+        }
+    return out;
+}

@@ -98,6 +98,24 @@ struct cs_forecast {
     char program_hash[65];
 };
 
+/* What is told of a plan in a line. */
+struct cs_forecast_figures {
+    int64_t step_ns;
+    double bubble;      /* cs_plan_mean_bubble */
+    int64_t peak_bytes; /* of the rank that holds most */
+    int32_t peak_rank;  /* of programs */
+};
+
+/* (n_stages) of its stages -> of all ranks of the plan: those that share a stage count each, those of several stages
+ * are busy with all of them; the optimizer is no work. */
+double cs_plan_mean_bubble(const struct cs_plan *plan, const double *stage_bubble);
+
+/* (n_ranks) 1 - work of a rank's stages / makespan: those that share a rank add up */
+double *cs_forecast_rank_bubbles(const struct cs_forecast *forecast, struct cs_arena *arena);
+/* of the plan that was simulated */
+struct cs_forecast_figures cs_forecast_figures(const struct cs_forecast *forecast,
+                                               const struct cs_plan *plan, struct cs_arena *arena);
+
 /* Simulates a program. element_bytes: of a row's element in a message, 0: 4. */
 enum cs_status cs_forecast_program(const struct cs_program *program,
                                    const struct cs_sim_options *options, int element_bytes,
@@ -113,7 +131,7 @@ struct cs_forecast_options {
     bool shares_links; /* messages divide the ports and NICs of the cluster's devices */
 };
 
-/* Lowers and simulates a plan. CS_PLAN: the plan does not fit the schedule; says what would. */
+/* Lowers and simulates a plan, the slots of one of its replicas. CS_PLAN: the plan does not fit the schedule; says what would. */
 enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_graph *graph,
                                 const struct cs_cluster *cluster,
                                 const struct cs_forecast_options *options, struct cs_arena *arena,

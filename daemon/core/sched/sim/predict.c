@@ -314,7 +314,7 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
     struct cs_plan asked;
     struct cs_program *program = NULL;
     enum cs_status status = as_asked(plan, options, &asked, err);
-    struct cs_program_options how = {.n_slots = asked.slots};
+    struct cs_program_options how = {.n_slots = cs_plan_own_slots(&asked, asked.slots)};
     if (status == CS_OK)
         status = cs_program_make_with(&asked, graph, &how, scratch, &program, err);
     if (status == CS_OK) {
@@ -326,7 +326,7 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
                                      out, err);
     }
     cs_arena_free(scratch);
-    return status == CS_OK ? CS_OK
-                           : cs_wrap(err, status, "simulating %s",
-                                     options->schedule ? options->schedule : plan->schedule);
+    return status == CS_OK || !options->schedule
+               ? status
+               : cs_wrap(err, status, "simulating %s", options->schedule);
 }
