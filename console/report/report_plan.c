@@ -6,6 +6,7 @@
 #include "console/draw/fmt.h"
 #include "console/report/html.h"
 #include "console/report/report_parts.h"
+#include "console/whatif/groups.h"
 
 enum { RANKS = 256 };
 
@@ -16,7 +17,7 @@ static void add_stage(const struct cs_store *store, const struct cs_stage *stage
     const struct cs_store_stage *known = &store->stages[stage->id];
     char cell[8][96];
     snprintf(cell[0], sizeof cell[0], "%.90s", stage->name);
-    snprintf(cell[1], sizeof cell[1], "%d", (int)stage->rank);
+    cs_groups_of_stage(store->model.plan, stage->id, cell[1], sizeof cell[1]);
     snprintf(cell[2], sizeof cell[2], "%.40s%s%.40s", graph->layers[stage->first_layer].path,
              stage->n_layers > 1 ? " to " : "",
              stage->n_layers > 1 ? graph->layers[stage->first_layer + stage->n_layers - 1].path
@@ -36,16 +37,16 @@ void cs_report_plan(const struct cs_report *report, struct cs_buf *out)
 {
     const struct cs_store_model *model = &report->store->model;
     const struct cs_plan *plan = model->plan;
-    char ms[CS_FMT_CAP];
+    char ms[CS_FMT_CAP], groups[160];
     if (plan == NULL)
         return;
+    cs_groups_text(plan, model->graph, groups, sizeof groups);
     cs_fmt_ms(ms, sizeof ms, (double)plan->predicted_step_ns);
     cs_buf_adds(out, "<table>\n");
     cs_html_factf(out, "schedule", "%s, %d slots a step of %lld tokens", plan->schedule,
                   (int)plan->slots, (long long)plan->budget.seq_tokens);
-    cs_html_factf(out, "ranks", "%d%s on %s", (int)cs_plan_world(plan),
-                  cs_plan_replicas(plan) > 1 ? ", in replicas" : "",
-                  model->device ? model->device->name : "an unknown device");
+    cs_html_factf(out, "ranks", "%d%s%s on %s", (int)cs_plan_world(plan), groups[0] ? ", " : "",
+                  groups, model->device ? model->device->name : "an unknown device");
     cs_html_factf(out, "planned", "%s ms a step", ms);
     cs_buf_adds(out, "</table>\n");
     cs_html_table(out,
@@ -68,11 +69,11 @@ static const char *const looks[CS_PREVIEW_HELD] = {
     [CS_PREVIEW_ACTIVATIONS] = "kW", [CS_PREVIEW_BOUNDARY] = "kA",
 };
 
-static void add_memory(const struct cs_preview_memory *memory, int32_t rank, double whole,
-                       struct cs_buf *out)
+static void add_memory(const struct cs_preview *p, int32_t rank, double whole, struct cs_buf *out)
 {
+    const struct cs_preview_memory *memory = &p->memory[rank];
     char text[CS_FMT_CAP];
-    snprintf(text, sizeof text, "%d", (int)rank);
+    cs_groups_ranks(p->made.plan, rank, text, sizeof text);
     cs_buf_adds(out, "<tr>");
     cs_html_cell(out, text, true);
     for (int h = 0; h < CS_PREVIEW_HELD; h++) {
@@ -123,7 +124,7 @@ void cs_report_memory(const struct cs_report *report, struct cs_buf *out)
     const int32_t shown = p->forecast.n_ranks < RANKS ? p->forecast.n_ranks : RANKS;
     cs_html_table(out, "rank#|weights#|gradients#|optimizer#|activations#|boundary#|in all#|");
     for (int32_t r = 0; r < shown; r++)
-        add_memory(&p->memory[r], r, whole, out);
+        add_memory(p, r, whole, out);
     cs_buf_adds(out, "</tbody></table>\n");
     add_memory_foot(report, shown, out);
 }

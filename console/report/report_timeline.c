@@ -63,17 +63,19 @@ static void draw_span(const struct picture *p, const struct cs_span *span, char 
     *end = to;
 }
 
-/* "0 vision.0", "1 llm.0 +1": the rank and its stages */
-static void name_rank(const struct cs_store *store, const struct cs_span_step *spans, int32_t rank,
-                      char *out, size_t cap)
+static bool has_stage(const struct cs_plan *plan, int32_t stage, int32_t rank)
 {
-    const int32_t replicas = spans->replicas > 1 ? spans->replicas : 1;
-    const int32_t in_replica =
-        rank % (spans->n_ranks / replicas > 0 ? spans->n_ranks / replicas : 1);
+    struct cs_rank_at at;
+    return plan && stage < plan->n_stages && cs_plan_rank_at(plan, stage, rank, &at);
+}
+
+/* "0 vision.0", "1 llm.0 +1": the rank and its stages */
+static void name_rank(const struct cs_store *store, int32_t rank, char *out, size_t cap)
+{
     const char *first = NULL;
     int more = -1;
     for (int32_t s = 0; s < store->n_stages; s++)
-        if (store->stages[s].rank == in_replica) {
+        if (has_stage(store->model.plan, s, rank) || store->stages[s].rank == rank) {
             first = first ? first : store->stages[s].name;
             more++;
         }
@@ -89,7 +91,7 @@ static void draw_rank(const struct picture *p, const struct cs_span_step *spans,
     char name[48];
     double end = 0;
     int64_t busy_ns = 0;
-    name_rank(p->store, spans, rank, name, sizeof name);
+    name_rank(p->store, rank, name, sizeof name);
     cs_buf_addf(p->out, "<text x=\"4\" y=\"%d\">", y + ROW - 6);
     cs_html_text(p->out, name);
     cs_buf_addf(p->out,

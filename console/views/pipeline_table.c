@@ -28,7 +28,7 @@ void cs_pipeline_ranks(const struct cs_store *store, int32_t s, char *out, size_
 {
     const struct cs_plan *plan = store->model.plan;
     if (plan && s < plan->n_stages)
-        cs_groups_ranks(plan, plan->stages[s].rank, out, cap);
+        cs_groups_of_stage(plan, s, out, cap);
     else
         snprintf(out, cap, "%d", store->stages[s].rank);
 }

@@ -58,11 +58,21 @@ void cs_groups_text(const struct cs_plan *plan, const struct cs_graph *graph, ch
     cs_buf_free(&text);
 }
 
-void cs_groups_ranks(const struct cs_plan *plan, int32_t rank, char *out, size_t cap)
+static void print_range(int32_t first, int32_t n, char *out, size_t cap)
 {
-    const int32_t first = cs_plan_rank_of(plan, 0, rank), n = cs_plan_width(plan, rank);
     if (n > 1)
         snprintf(out, cap, "%d-%d", first, first + n - 1);
     else
         snprintf(out, cap, "%d", first);
+}
+
+void cs_groups_ranks(const struct cs_plan *plan, int32_t rank, char *out, size_t cap)
+{
+    print_range(cs_plan_rank_of(plan, 0, rank), cs_plan_width(plan, rank), out, cap);
+}
+
+void cs_groups_of_stage(const struct cs_plan *plan, int32_t stage, char *out, size_t cap)
+{
+    print_range(cs_plan_rank(plan, stage, (struct cs_rank_at){0}), cs_plan_stage_ranks(plan, stage),
+                out, cap);
 }

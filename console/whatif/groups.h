@@ -11,5 +11,7 @@ void cs_groups_text(const struct cs_plan *plan, const struct cs_graph *graph, ch
                     size_t cap);
 /* A rank of programs as ranks of the job's first replica: "3", or "4-7" where several run it. */
 void cs_groups_ranks(const struct cs_plan *plan, int32_t rank, char *out, size_t cap);
+/* The same of those that have a stage. */
+void cs_groups_of_stage(const struct cs_plan *plan, int32_t stage, char *out, size_t cap);
 
 #endif

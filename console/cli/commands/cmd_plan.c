@@ -7,6 +7,7 @@
 #include "console/preflight/findings.h"
 #include "console/preflight/preflight.h"
 #include "console/whatif/explain.h"
+#include "console/whatif/groups.h"
 #include "core/base/say.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
@@ -85,16 +86,6 @@ static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *gra
     return plan->stages[stage].saved_bytes * live;
 }
 
-static void rank_range(char *out, size_t cap, const struct cs_plan *plan, int stage)
-{
-    const int32_t first = cs_plan_rank(plan, stage, (struct cs_rank_at){0}),
-                  n = cs_plan_stage_ranks(plan, stage);
-    if (n == 1)
-        snprintf(out, cap, "%d", first);
-    else
-        snprintf(out, cap, "%d-%d", first, first + n - 1);
-}
-
 static void add_stage(struct cs_table *table, const struct cs_plan *plan,
                       const struct cs_graph *graph, int i)
 {
@@ -106,7 +97,7 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
         n_params += graph->layers[l].n_elements;
         n_trained += graph->layers[l].n_trained;
     }
-    rank_range(rank, sizeof rank, plan, i);
+    cs_groups_of_stage(plan, i, rank, sizeof rank);
     layer_range(layers, sizeof layers, graph, s);
     cs_count_print(params, sizeof params, (uint64_t)n_params);
     cs_count_print(trained, sizeof trained, (uint64_t)n_trained);
