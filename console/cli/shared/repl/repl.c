@@ -62,6 +62,7 @@ static const struct {
     {":time", ":time CHUNK    evaluate it and tell how long it took\n", say_time},
     {":quit", ":quit          leave; so does the end of input (C-d)\n", quit},
     {":",     ":              this list; in a chunk that goes on: give it up\n", list_words},
+    {"C-c",   "C-c            end what runs; else give up what is typed\n", NULL}, /* a key */
 };
 
 /* clang-format on */
