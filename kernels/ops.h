@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 10
+#define CS_OPS_VERSION 11
 
 enum cs_act {
     CS_ACT_NONE,
@@ -122,6 +122,13 @@ struct cs_sumsq_tensor {
     const void *x;
 };
 
+/* A norm over n columns in all, of which an operator has some: sum (rows, heads) fp32 is what
+ * norm_heads_sums makes of all of them, added up. */
+struct cs_norm_all {
+    int64_t n;
+    const float *sum;
+};
+
 struct cs_ops {
     uint32_t version;
     const char *name; /* "cpu", "cuda" */
@@ -174,16 +181,21 @@ struct cs_ops {
 
     /* RMS norm of every head by itself, before queries and keys turn: x (rows, heads, n) and y alike,
      * rows ld_x, ld_y elements apart; w (n), NULL: all 1 and no offset; stat (rows, heads) keeps
-     * 1 / rms. y may be x. */
+     * 1 / rms. y may be x. all: of norms of which others have the other columns, NULL: of no such. */
     void (*norm_heads)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                       float offset, const void *x, int64_t ld_x, const void *w, void *y,
-                       int64_t ld_y, float *stat);
+                       float offset, const void *x, int64_t ld_x, const void *w,
+                       const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat);
     /* dx = (adds: dx +) gradient of dy, each with its own distance of rows and apart from the others;
      * dw (n) grad NULL: not needed */
     void (*norm_heads_grad)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                             float offset, const void *x, int64_t ld_x, const void *w,
-                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                            int64_t ld_dx, int adds, void *dw);
+                            const float *stat, const struct cs_norm_all *all, const void *dy,
+                            int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw);
+    /* sum (rows, heads) for cs_norm_all.sum, of the columns that are here: of squares of x, or, with
+     * dy (else NULL, and w and stat are not read), of dy (offset + w) x stat */
+    void (*norm_heads_sums)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *w,
+                            const float *stat, const void *dy, int64_t ld_dy, float *sum);
     /* y (rows, n) = x w + residual: w (n) by column, or the one number w (w_step 0, else 1);
      * residual NULL: 0. y may be x or residual. */
     void (*scale_columns)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x, const void *w,

@@ -1,4 +1,5 @@
-/* RMS norms of the heads of a row, each by itself, and scales by column. With h = x rstd and
+/* RMS norms of the heads of a row, each by itself (or some columns of one, whose sums come from
+ * elsewhere), and scales by column. With h = x rstd and
  * g = dy (offset + w): dx = rstd (g - h avg(g h)), dw += dy h. Sums in CS_LANES fp32 lanes, added
  * pairwise, as in norm.c. */
 #include <math.h>
@@ -42,15 +43,16 @@ static CS_CLONES void times_rstd(int64_t n, const float *x, float rstd, float *y
 }
 
 void cs_cpu_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                       float offset, const void *x, int64_t ld_x, const void *w, void *y,
-                       int64_t ld_y, float *stat)
+                       float offset, const void *x, int64_t ld_x, const void *w,
+                       const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat)
 {
     (void)ctx;
     for (int64_t r = 0; r < rows; r++)
         for (int32_t h = 0; h < heads; h++) {
             const float *in = (const float *)x + r * ld_x + h * n;
             float *out = (float *)y + r * ld_y + h * n;
-            const float rstd = 1.0f / sqrtf(squares(n, in) / (float)n + eps);
+            const float sum = all != NULL ? all->sum[r * heads + h] : squares(n, in);
+            const float rstd = 1.0f / sqrtf(sum / (float)(all != NULL ? all->n : n) + eps);
             stat[r * heads + h] = rstd;
             if (w != NULL)
                 times(n, in, rstd, offset, w, out);
@@ -125,10 +127,36 @@ static void column_sums(const struct cs_ctx *ctx, const struct rows *a, void *dw
 
 enum { CHUNK = 4096 };
 
+/* the sum of g h over a head */
+static CS_CLONES float dot(int64_t n, const float *x, float rstd, float offset, const float *w,
+                           const float *dy)
+{
+    float g[CHUNK], sum = 0;
+    for (int64_t c = 0; c < n; c += CHUNK)
+        sum += weigh(n - c < CHUNK ? n - c : CHUNK, x + c, rstd, offset, w != NULL ? w + c : NULL,
+                     dy + c, g);
+    return sum;
+}
+
+void cs_cpu_norm_heads_sums(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *w,
+                            const float *stat, const void *dy, int64_t ld_dy, float *sum)
+{
+    (void)ctx;
+    for (int64_t r = 0; r < rows; r++)
+        for (int32_t h = 0; h < heads; h++) {
+            const int64_t i = r * heads + h;
+            const float *in = (const float *)x + r * ld_x + h * n;
+            sum[i] = dy == NULL
+                         ? squares(n, in)
+                         : dot(n, in, stat[i], offset, w, (const float *)dy + r * ld_dy + h * n);
+        }
+}
+
 void cs_cpu_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                             float offset, const void *x, int64_t ld_x, const void *w,
-                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                            int64_t ld_dx, int adds, void *dw)
+                            const float *stat, const struct cs_norm_all *all, const void *dy,
+                            int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw)
 {
     float g[CHUNK];
     const struct rows a = {rows, n, ld_x, ld_dy, heads, x, dy, stat};
@@ -137,15 +165,15 @@ void cs_cpu_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int
     for (int64_t r = 0; r < rows; r++)
         for (int32_t h = 0; h < heads; h++) {
             const float *in = a.x + r * ld_x + h * n, *d = a.dy + r * ld_dy + h * n, *weight = w;
-            float *out = (float *)dx + r * ld_dx + h * n, sum = 0;
+            float *out = (float *)dx + r * ld_dx + h * n;
             const float rstd = stat[r * heads + h];
-            for (int64_t c = 0; c < n; c += CHUNK)
-                sum += weigh(n - c < CHUNK ? n - c : CHUNK, in + c, rstd, offset,
-                             weight != NULL ? weight + c : NULL, d + c, g);
+            const float sum =
+                all != NULL ? all->sum[r * heads + h] : dot(n, in, rstd, offset, weight, d);
+            const float avg = sum / (float)(all != NULL ? all->n : n);
             for (int64_t c = 0; c < n; c += CHUNK) {
                 const int64_t m = n - c < CHUNK ? n - c : CHUNK;
                 weigh(m, in + c, rstd, offset, weight != NULL ? weight + c : NULL, d + c, g);
-                finish(m, in + c, rstd, sum / (float)n, g, adds ? out + c : NULL, out + c);
+                finish(m, in + c, rstd, avg, g, adds ? out + c : NULL, out + c);
             }
         }
 }

@@ -17,6 +17,7 @@ static const struct cs_ops ops_cpu = {
     .norm_grad = cs_cpu_norm_grad,
     .norm_heads = cs_cpu_norm_heads,
     .norm_heads_grad = cs_cpu_norm_heads_grad,
+    .norm_heads_sums = cs_cpu_norm_heads_sums,
     .scale_columns = cs_cpu_scale_columns,
     .scale_columns_wgrad = cs_cpu_scale_columns_wgrad,
     .rope = cs_cpu_rope,

@@ -50,13 +50,17 @@ void cs_cuda_norm_grad(struct cs_ctx *ctx, enum cs_norm kind, int64_t rows, int6
                        const void *dx_in, void *dx, void *dw, void *db);
 template <typename T>
 void cs_cuda_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                        float offset, const void *x, int64_t ld_x, const void *w, void *y,
-                        int64_t ld_y, float *stat);
+                        float offset, const void *x, int64_t ld_x, const void *w,
+                        const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat);
 template <typename T>
 void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                              float offset, const void *x, int64_t ld_x, const void *w,
-                             const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                             int64_t ld_dx, int adds, void *dw);
+                             const float *stat, const struct cs_norm_all *all, const void *dy,
+                             int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw);
+template <typename T>
+void cs_cuda_norm_heads_sums(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                             float offset, const void *x, int64_t ld_x, const void *w,
+                             const float *stat, const void *dy, int64_t ld_dy, float *sum);
 template <typename T>
 void cs_cuda_scale_columns(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
                            const void *w, int32_t w_step, const void *residual, void *y);

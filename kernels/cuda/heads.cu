@@ -4,8 +4,9 @@
  * A head of up to 256 elements is one pack (8 elements) of each of its LANES neighbouring lanes, which
  * have it in registers from the one time it is read to the end; a warp has 32 / LANES heads. Backward
  * a lane's columns are the same in all of its heads, so the sums of the weights' gradients are made on
- * the way: by lane, by block in shared memory, by blocks in the handle's scratch. Wider heads: a warp a
- * head, which is read twice. */
+ * the way: by lane, by block in shared memory, by blocks in the handle's scratch. Wider heads, and those
+ * that are some columns of wider ones: a warp a head, which is read twice, or once where its sum comes from
+ * elsewhere. */
 #include "kernels/cuda/colsum.cuh"
 
 #define WARPS 8
@@ -18,6 +19,8 @@ struct heads_args {
     const void *x, *w, *dy;
     void *y, *dx;
     float *stat;
+    const float *sum; /* of all columns of a norm over n_all, NULL: of those that are here */
+    int64_t n_all;
     bool adds;
 };
 
@@ -32,6 +35,33 @@ __device__ inline void load_weight(const struct heads_args &g, int64_t col, floa
         w[i] = g.w != nullptr ? w[i] + g.offset : 1.0f;
 }
 
+/* of a head by its warp */
+template <typename T> __device__ inline float squares(const T *x, int64_t n)
+{
+    float v[CS_PACK], sum = 0.0f;
+    for (int64_t c = threadIdx.x % 32 * CS_PACK; c < n; c += 32 * CS_PACK) {
+        cs_load_pack(x + c, n - c, v);
+        for (int i = 0; i < CS_PACK; i++)
+            sum += v[i] * v[i];
+    }
+    return cs_warp_sum(sum);
+}
+
+/* the sum of g h */
+template <typename T>
+__device__ inline float dot(const struct heads_args &g, const T *x, const T *dy, float rstd)
+{
+    float v[CS_PACK], w[CS_PACK], d[CS_PACK], sum = 0.0f;
+    for (int64_t c = threadIdx.x % 32 * CS_PACK; c < g.n; c += 32 * CS_PACK) {
+        cs_load_pack(x + c, g.n - c, v);
+        cs_load_pack(dy + c, g.n - c, d);
+        load_weight<T>(g, c, w);
+        for (int i = 0; i < CS_PACK; i++) /* d is 0 after the end of the head */
+            sum += d[i] * w[i] * (v[i] * rstd);
+    }
+    return cs_warp_sum(sum);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(32 * WARPS) heads_kernel(struct heads_args g)
 {
@@ -42,13 +72,9 @@ __global__ void __launch_bounds__(32 * WARPS) heads_kernel(struct heads_args g)
     const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
     const T *x = (const T *)g.x + row * g.ld_x + head * g.n;
     T *y = (T *)g.y + row * g.ld_y + head * g.n;
-    float v[CS_PACK], w[CS_PACK], sum = 0.0f;
-    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
-        cs_load_pack(x + c, g.n - c, v);
-        for (int i = 0; i < CS_PACK; i++)
-            sum += v[i] * v[i];
-    }
-    const float rstd = rsqrtf(cs_warp_sum(sum) / (float)g.n + g.eps);
+    float v[CS_PACK], w[CS_PACK];
+    const float sum = g.sum != nullptr ? g.sum[item] : squares(x, g.n);
+    const float rstd = rsqrtf(sum / (float)g.n_all + g.eps);
     for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
         cs_load_pack(x + c, g.n - c, v);
         load_weight<T>(g, c, w);
@@ -72,15 +98,9 @@ __global__ void __launch_bounds__(32 * WARPS) heads_grad_kernel(struct heads_arg
     const T *dy = (const T *)g.dy + row * g.ld_y + head * g.n;
     T *dx = (T *)g.dx + row * g.ld_dx + head * g.n;
     const float rstd = g.stat[item];
-    float v[CS_PACK], w[CS_PACK], d[CS_PACK], sum = 0.0f;
-    for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
-        cs_load_pack(x + c, g.n - c, v);
-        cs_load_pack(dy + c, g.n - c, d);
-        load_weight<T>(g, c, w);
-        for (int i = 0; i < CS_PACK; i++) /* d is 0 after the end of the head */
-            sum += d[i] * w[i] * (v[i] * rstd);
-    }
-    const float avg = cs_warp_sum(sum) / (float)g.n;
+    const float sum = g.sum != nullptr ? g.sum[item] : dot(g, x, dy, rstd);
+    const float avg = sum / (float)g.n_all;
+    float v[CS_PACK], w[CS_PACK], d[CS_PACK];
     for (int64_t c = lane * CS_PACK; c < g.n; c += 32 * CS_PACK) {
         float old[CS_PACK] = {};
         cs_load_pack(x + c, g.n - c, v);
@@ -92,6 +112,21 @@ __global__ void __launch_bounds__(32 * WARPS) heads_grad_kernel(struct heads_arg
             v[i] = old[i] + rstd * (d[i] * w[i] - v[i] * rstd * avg);
         cs_store_pack(dx + c, g.n - c, v);
     }
+}
+
+/* the sum of squares of a head's columns that are here, or with dy of g h */
+template <typename T>
+__global__ void __launch_bounds__(32 * WARPS) heads_sums_kernel(struct heads_args g, float *sum)
+{
+    const int64_t item = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (item >= g.rows * g.heads)
+        return;
+    const int64_t row = cs_row_of(item, g.heads), head = item - row * g.heads;
+    const T *x = (const T *)g.x + row * g.ld_x + head * g.n;
+    const T *dy = (const T *)g.dy + row * g.ld_y + head * g.n;
+    const float s = g.dy == nullptr ? squares(x, g.n) : dot(g, x, dy, g.stat[item]);
+    if (threadIdx.x % 32 == 0)
+        sum[item] = s;
 }
 
 /* dy h of a head: a row of the sum; stat NULL: h is x */
@@ -253,17 +288,24 @@ static unsigned blocks_of(int64_t rows, int32_t heads)
     return (unsigned)((rows * heads + WARPS - 1) / WARPS);
 }
 
+static void take_all(struct heads_args &g, const struct cs_norm_all *all)
+{
+    g.sum = all != nullptr ? all->sum : nullptr;
+    g.n_all = all != nullptr ? all->n : g.n;
+}
+
 template <typename T>
 void cs_cuda_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                        float offset, const void *x, int64_t ld_x, const void *w, void *y,
-                        int64_t ld_y, float *stat)
+                        float offset, const void *x, int64_t ld_x, const void *w,
+                        const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat)
 {
     struct heads_args g = {};
     if (rows <= 0 || heads <= 0)
         return;
     g.rows = rows, g.heads = heads, g.n = n, g.eps = eps, g.offset = offset;
     g.x = x, g.ld_x = ld_x, g.w = w, g.y = y, g.ld_y = ld_y, g.stat = stat;
-    if (lanes_of(n) > 0)
+    take_all(g, all);
+    if (lanes_of(n) > 0 && all == nullptr)
         heads_fast<T>(ctx, g);
     else
         heads_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
@@ -273,8 +315,8 @@ void cs_cuda_norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t
 template <typename T>
 void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                              float offset, const void *x, int64_t ld_x, const void *w,
-                             const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                             int64_t ld_dx, int adds, void *dw)
+                             const float *stat, const struct cs_norm_all *all, const void *dy,
+                             int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw)
 {
     struct heads_args g = {};
     if (rows <= 0 || heads <= 0)
@@ -282,7 +324,8 @@ void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, in
     g.rows = rows, g.heads = heads, g.n = n, g.offset = offset, g.x = x, g.ld_x = ld_x, g.w = w;
     g.stat = const_cast<float *>(stat), g.dy = dy, g.ld_y = ld_dy, g.dx = dx, g.ld_dx = ld_dx;
     g.adds = adds != 0;
-    if (lanes_of(n) > 0) {
+    take_all(g, all);
+    if (lanes_of(n) > 0 && all == nullptr) {
         heads_fast_grad<T>(ctx, g, dw);
         return;
     }
@@ -292,6 +335,20 @@ void cs_cuda_norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, in
                      nullptr);
     heads_grad_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g);
     CS_CUDA_LAUNCHED(ctx, "norm_heads_grad");
+}
+
+template <typename T>
+void cs_cuda_norm_heads_sums(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                             float offset, const void *x, int64_t ld_x, const void *w,
+                             const float *stat, const void *dy, int64_t ld_dy, float *sum)
+{
+    struct heads_args g = {};
+    if (rows <= 0 || heads <= 0)
+        return;
+    g.rows = rows, g.heads = heads, g.n = n, g.offset = offset, g.x = x, g.ld_x = ld_x, g.w = w;
+    g.stat = const_cast<float *>(stat), g.dy = dy, g.ld_y = ld_dy;
+    heads_sums_kernel<T><<<blocks_of(rows, heads), 32 * WARPS, 0, cs_cuda_stream_of(ctx)>>>(g, sum);
+    CS_CUDA_LAUNCHED(ctx, "norm_heads_sums");
 }
 
 template <typename T>
@@ -337,11 +394,15 @@ void cs_cuda_scale_columns_wgrad(struct cs_ctx *ctx, int64_t rows, int64_t n, co
 
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_norm_heads<T>(struct cs_ctx *, int64_t, int32_t, int64_t, float, float,  \
-                                        const void *, int64_t, const void *, void *, int64_t,      \
-                                        float *);                                                  \
+                                        const void *, int64_t, const void *,                       \
+                                        const struct cs_norm_all *, void *, int64_t, float *);     \
     template void cs_cuda_norm_heads_grad<T>(struct cs_ctx *, int64_t, int32_t, int64_t, float,    \
                                              const void *, int64_t, const void *, const float *,   \
-                                             const void *, int64_t, void *, int64_t, int, void *); \
+                                             const struct cs_norm_all *, const void *, int64_t,    \
+                                             void *, int64_t, int, void *);                        \
+    template void cs_cuda_norm_heads_sums<T>(struct cs_ctx *, int64_t, int32_t, int64_t, float,    \
+                                             const void *, int64_t, const void *, const float *,   \
+                                             const void *, int64_t, float *);                      \
     template void cs_cuda_scale_columns<T>(struct cs_ctx *, int64_t, int64_t, const void *,        \
                                            const void *, int32_t, const void *, void *);           \
     template void cs_cuda_scale_columns_wgrad<T>(struct cs_ctx *, int64_t, int64_t, const void *,  \

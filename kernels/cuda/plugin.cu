@@ -19,6 +19,7 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .norm_grad = cs_cuda_norm_grad<T>,
         .norm_heads = cs_cuda_norm_heads<T>,
         .norm_heads_grad = cs_cuda_norm_heads_grad<T>,
+        .norm_heads_sums = cs_cuda_norm_heads_sums<T>,
         .scale_columns = cs_cuda_scale_columns<T>,
         .scale_columns_wgrad = cs_cuda_scale_columns_wgrad<T>,
         .rope = cs_cuda_rope<T>,

@@ -390,14 +390,14 @@ static void do_gate_grad(struct bench *b, const int64_t *n)
 static void do_norm_heads(struct bench *b, const int64_t *n)
 {
     b->ops->norm_heads(&b->ctx, n[0], (int32_t)n[1], n[2], 1e-6f, 0.0f, at(b, 0), n[1] * n[2],
-                       at(b, 4), at(b, 8), n[1] * n[2], at_f32(b, 12));
+                       at(b, 4), NULL, at(b, 8), n[1] * n[2], at_f32(b, 12));
 }
 
 static void do_norm_heads_grad(struct bench *b, const int64_t *n)
 {
     b->ops->norm_heads_grad(&b->ctx, n[0], (int32_t)n[1], n[2], 0.0f, at(b, 0), n[1] * n[2],
-                            at(b, 4), at_f32(b, 12), at(b, 2), n[1] * n[2], at(b, 8), n[1] * n[2],
-                            0, at_f32(b, 16));
+                            at(b, 4), at_f32(b, 12), NULL, at(b, 2), n[1] * n[2], at(b, 8),
+                            n[1] * n[2], 0, at_f32(b, 16));
 }
 
 static int by_value(const void *a, const void *b)

@@ -217,22 +217,22 @@ static void rope(struct cs_ctx *ctx, int64_t rows, int32_t heads, int32_t head_d
 }
 
 static void norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                       float offset, const void *x, int64_t ld_x, const void *w, void *y,
-                       int64_t ld_y, float *stat)
+                       float offset, const void *x, int64_t ld_x, const void *w,
+                       const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat)
 {
     TIMED(2 * ACT * (double)rows * heads * (double)n, 0,
-          norm_heads(ctx, rows, heads, n, eps, offset, x, ld_x, w, y, ld_y, stat),
+          norm_heads(ctx, rows, heads, n, eps, offset, x, ld_x, w, all, y, ld_y, stat),
           "norm_heads %lldx%dx%lld", LL(rows), heads, LL(n));
 }
 
 static void norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                             float offset, const void *x, int64_t ld_x, const void *w,
-                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                            int64_t ld_dx, int adds, void *dw)
+                            const float *stat, const struct cs_norm_all *all, const void *dy,
+                            int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw)
 {
     TIMED((adds ? 4 : 3) * ACT * (double)rows * heads * (double)n, 0,
-          norm_heads_grad(ctx, rows, heads, n, offset, x, ld_x, w, stat, dy, ld_dy, dx, ld_dx, adds,
-                          dw),
+          norm_heads_grad(ctx, rows, heads, n, offset, x, ld_x, w, stat, all, dy, ld_dy, dx, ld_dx,
+                          adds, dw),
           "norm_heads_grad %lldx%dx%lld%s%s", LL(rows), heads, LL(n), adds ? " adds" : "",
           dw != NULL ? " dw" : "");
 }

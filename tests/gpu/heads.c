@@ -19,7 +19,7 @@ static void call_norm(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
                       const void *args)
 {
     const struct heads_args *g = args;
-    ops->norm_heads(ctx, g->rows, g->heads, g->n, 1e-5f, g->offset, p[0], g->ld_x, p[1], p[2],
+    ops->norm_heads(ctx, g->rows, g->heads, g->n, 1e-5f, g->offset, p[0], g->ld_x, p[1], NULL, p[2],
                     g->ld_y, p[3]);
 }
 
@@ -27,8 +27,37 @@ static void call_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const 
                       const void *args)
 {
     const struct heads_args *g = args;
-    ops->norm_heads_grad(ctx, g->rows, g->heads, g->n, g->offset, p[0], g->ld_x, p[1], p[2], p[3],
-                         g->ld_y, p[4], g->ld_dx, g->adds, p[5]);
+    ops->norm_heads_grad(ctx, g->rows, g->heads, g->n, g->offset, p[0], g->ld_x, p[1], p[2], NULL,
+                         p[3], g->ld_y, p[4], g->ld_dx, g->adds, p[5]);
+}
+
+/* some columns of norms that are three times as wide */
+static void call_part(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                      const void *args)
+{
+    const struct heads_args *g = args;
+    const struct cs_norm_all all = {3 * g->n, p[4]};
+    ops->norm_heads(ctx, g->rows, g->heads, g->n, 1e-5f, g->offset, p[0], g->ld_x, p[1], &all, p[2],
+                    g->ld_y, p[3]);
+}
+
+static void call_part_grad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                           const void *args)
+{
+    const struct heads_args *g = args;
+    const struct cs_norm_all all = {3 * g->n, p[6]};
+    ops->norm_heads_grad(ctx, g->rows, g->heads, g->n, g->offset, p[0], g->ld_x, p[1], p[2], &all,
+                         p[3], g->ld_y, p[4], g->ld_dx, g->adds, p[5]);
+}
+
+static void call_sums(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                      const void *args)
+{
+    const struct heads_args *g = args;
+    ops->norm_heads_sums(ctx, g->rows, g->heads, g->n, g->offset, p[0], g->ld_x, NULL, NULL, NULL,
+                         0, p[4]);
+    ops->norm_heads_sums(ctx, g->rows, g->heads, g->n, g->offset, p[0], g->ld_x, p[1], p[2], p[3],
+                         g->ld_y, p[5]);
 }
 
 static void weight(struct lab *lab, struct lab_case *c, bool is_there, int64_t n)
@@ -66,6 +95,40 @@ static void one_size(struct lab *lab, const struct heads_args *g, bool has_weigh
     lab_run(lab, &c);
 }
 
+static void one_part(struct lab *lab, const struct heads_args *g)
+{
+    struct lab_case c = {.what = "norm_heads of some columns", .call = call_part, .args = g};
+    lab_real(lab, &c, LAB_ACT, g->rows * g->ld_x, -1, 3);
+    weight(lab, &c, true, g->n);
+    struct lab_tensor *t = lab_real(lab, &c, LAB_ACT, g->rows * g->ld_y, -1, 1);
+    t->rel = act_rel(lab);
+    t->scale = 1e-5;
+    lab_output(lab, &c, LAB_F32, g->rows * g->heads, 1e-5, 1e-6);
+    lab_real(lab, &c, LAB_F32, g->rows * g->heads, 1.0f, 9.0f * (float)g->n);
+    lab_run(lab, &c);
+    c = (struct lab_case){
+        .what = "norm_heads_grad of some columns", .call = call_part_grad, .args = g};
+    lab_real(lab, &c, LAB_ACT, g->rows * g->ld_x, -1, 3);
+    weight(lab, &c, true, g->n);
+    lab_real(lab, &c, LAB_F32, g->rows * g->heads, 0.5f, 1.5f);
+    lab_real(lab, &c, LAB_ACT, g->rows * g->ld_y, -1, 1);
+    t = lab_real(lab, &c, LAB_ACT, g->rows * g->ld_dx, -1, 1);
+    t->rel = act_rel(lab);
+    t->scale = 1e-4;
+    t = lab_real(lab, &c, LAB_F32, g->n, -1, 1);
+    t->rel = t->scale = 2e-5;
+    lab_real(lab, &c, LAB_F32, g->rows * g->heads, -2.0f * (float)g->n, 2.0f * (float)g->n);
+    lab_run(lab, &c);
+    c = (struct lab_case){.what = "norm_heads_sums", .call = call_sums, .args = g};
+    lab_real(lab, &c, LAB_ACT, g->rows * g->ld_x, -1, 3);
+    weight(lab, &c, true, g->n);
+    lab_real(lab, &c, LAB_F32, g->rows * g->heads, 0.5f, 1.5f);
+    lab_real(lab, &c, LAB_ACT, g->rows * g->ld_y, -1, 1);
+    lab_output(lab, &c, LAB_F32, g->rows * g->heads, 2e-5, 2e-5 * (double)g->n);
+    lab_output(lab, &c, LAB_F32, g->rows * g->heads, 2e-5, 2e-5 * (double)g->n);
+    lab_run(lab, &c);
+}
+
 static void test_heads(struct lab *lab)
 {
     static const struct heads_args sizes[] = {
@@ -81,6 +144,7 @@ static void test_heads(struct lab *lab)
     for (size_t i = 0; i < CS_ARRAY_LEN(sizes); i++) {
         one_size(lab, &sizes[i], true);
         one_size(lab, &sizes[i], false);
+        one_part(lab, &sizes[i]);
     }
     lab_group(lab, "norms of heads");
 }

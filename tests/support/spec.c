@@ -57,6 +57,9 @@ static void add_encoder(json_t *modules, const struct cs_test_spec *o, const cha
                   "init", dir[0] != '\0' ? "weights" : "random", "token", token, "config",
                   cs_test_siglip_config(or_int(o->vision_layers, 3), or_int(o->vision_width, 48)));
     assert_non_null(encoder);
+    if (o->vision_keys != NULL)
+        json_object_update_new(json_object_get(encoder, "config"),
+                               json_loads(o->vision_keys, 0, NULL));
     if (o->has_feature_layer)
         json_object_set_new(encoder, "feature_layer", json_integer(o->feature_layer));
     json_array_append_new(modules, encoder);

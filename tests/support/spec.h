@@ -21,6 +21,7 @@ struct cs_test_spec {
         has_experts; /* qwen3-moe: its blocks have 5 experts but the second, and a balancing loss */
     int sliding_window;   /* [0: none] tokens that qwen2's blocks look back, from the second on */
     const char *llm_keys; /* JSON: keys of the LLM's config beside or instead of those made here */
+    const char *vision_keys; /* the same of encoders */
     bool has_feature_layer;
     int feature_layer;
     const char *rules;     /* ["train:*"] "train:vision.projector freeze:llm.layers.0-1"; "" none */
@@ -67,6 +68,10 @@ struct cs_test_spec {
 /* fused tensors, windows in all layers, a part of each head turns */
 #define CS_TEST_PHI3                                                                               \
     "{\"model_type\": \"phi3\", \"sliding_window\": 9, \"partial_rotary_factor\": 0.5}"
+
+/* towers whose queries and keys are normed over all heads */
+#define CS_TEST_INTERN_VIT                                                                         \
+    "{\"model_type\": \"internvl_vision\", \"use_qk_norm\": true, \"norm_type\": \"rms_norm\"}"
 
 /* A new document; the caller owns the reference. options: NULL for all defaults. */
 json_t *cs_test_spec_json(const struct cs_test_spec *options);

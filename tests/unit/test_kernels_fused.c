@@ -188,15 +188,15 @@ static void norms_of_heads_are_norms_of_rows(void **state)
         ops()->norm(&ctx, CS_NORM_RMS, all, n, 1e-5f, has_weight ? offset : 0, rows, w, NULL, want,
                     want_stat);
         poison(y, MAX);
-        ops()->norm_heads(&ctx, ROWS, HEADS, n, 1e-5f, offset, x, LD_X, has_weight ? w : NULL, y,
-                          LD_Y, stat);
+        ops()->norm_heads(&ctx, ROWS, HEADS, n, 1e-5f, offset, x, LD_X, has_weight ? w : NULL, NULL,
+                          y, LD_Y, stat);
         memset(want_dw, 0, sizeof want_dw);
         memset(dw, 0, sizeof dw);
         ops()->norm_grad(&ctx, CS_NORM_RMS, all, n, has_weight ? offset : 0, rows, w, want_stat,
                          dy_rows, NULL, want_dx, want_dw, NULL);
         memcpy(rows, dx, sizeof rows); /* as it was */
         ops()->norm_heads_grad(&ctx, ROWS, HEADS, n, offset, x, LD_X, has_weight ? w : NULL, stat,
-                               dy, LD_Y, dx, LD_DX, k / 2 % 2 == 1, has_weight ? dw : NULL);
+                               NULL, dy, LD_Y, dx, LD_DX, k / 2 % 2 == 1, has_weight ? dw : NULL);
         for (int i = 0; i < all * n; i++) {
             const int head = i / n, at = head / HEADS * LD_DX + head % HEADS * n + i % n;
             const float before = k / 2 % 2 == 1 ? rows[at] : 0.0f;
@@ -207,6 +207,57 @@ static void norms_of_heads_are_norms_of_rows(void **state)
         assert_true(isnan(y[HEADS * n])); /* nothing beside the heads is written */
         for (int i = 0; i < n; i++)
             assert_true(!has_weight || dw[i] == want_dw[i]);
+    }
+}
+
+/* Ranks that have some columns of a norm each, as wide as they come, do together what one does. */
+static void norms_of_columns_are_norms_of_all(void **state)
+{
+    enum { ROWS = 4, N = 53, PARTS = 3, LD = 60 };
+
+    static const int at[PARTS + 1] = {0, 8, 33, N};
+    static float x[MAX], w[MAX], dy[MAX], y[MAX], dx[MAX], dw[MAX], stat[MAX];
+    static float want_y[MAX], want_dx[MAX], want_dw[MAX], want_stat[MAX], part[MAX], sum[MAX];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const float offset = (float)k;
+        fill(x, MAX);
+        fill(w, MAX);
+        fill(dy, MAX);
+        memset(want_dw, 0, sizeof want_dw);
+        memset(dw, 0, sizeof dw);
+        memset(sum, 0, sizeof sum);
+        ops()->norm_heads(&ctx, ROWS, 1, N, 1e-5f, offset, x, LD, w, NULL, want_y, LD, want_stat);
+        ops()->norm_heads_grad(&ctx, ROWS, 1, N, offset, x, LD, w, want_stat, NULL, dy, LD, want_dx,
+                               LD, 0, want_dw);
+        const struct cs_norm_all all = {N, sum};
+        for (int p = 0; p < PARTS; p++) {
+            ops()->norm_heads_sums(&ctx, ROWS, 1, at[p + 1] - at[p], offset, x + at[p], LD, NULL,
+                                   NULL, NULL, 0, part);
+            for (int r = 0; r < ROWS; r++)
+                sum[r] += part[r];
+        }
+        for (int p = 0; p < PARTS; p++)
+            ops()->norm_heads(&ctx, ROWS, 1, at[p + 1] - at[p], 1e-5f, offset, x + at[p], LD,
+                              w + at[p], &all, y + at[p], LD, stat);
+        memset(sum, 0, sizeof sum);
+        for (int p = 0; p < PARTS; p++) {
+            ops()->norm_heads_sums(&ctx, ROWS, 1, at[p + 1] - at[p], offset, x + at[p], LD,
+                                   w + at[p], stat, dy + at[p], LD, part);
+            for (int r = 0; r < ROWS; r++)
+                sum[r] += part[r];
+        }
+        for (int p = 0; p < PARTS; p++)
+            ops()->norm_heads_grad(&ctx, ROWS, 1, at[p + 1] - at[p], offset, x + at[p], LD,
+                                   w + at[p], stat, &all, dy + at[p], LD, dx + at[p], LD, 0,
+                                   dw + at[p]);
+        for (int i = 0; i < ROWS * N; i++) {
+            const int j = i / N * LD + i % N;
+            assert_true(fabsf(y[j] - want_y[j]) <= 2e-6f * (1.0f + fabsf(want_y[j])));
+            assert_true(fabsf(dx[j] - want_dx[j]) <= 2e-6f * (1.0f + fabsf(want_dx[j])));
+            assert_true(fabsf(dw[i % N] - want_dw[i % N]) <=
+                        2e-6f * (1.0f + fabsf(want_dw[i % N])));
+        }
     }
 }
 
@@ -329,6 +380,7 @@ int main(void)
         cmocka_unit_test(its_gradients_are_product_slope_and_column_sums),
         cmocka_unit_test(sum_and_norm_are_the_sum_then_the_norm),
         cmocka_unit_test(norms_of_heads_are_norms_of_rows),
+        cmocka_unit_test(norms_of_columns_are_norms_of_all),
         cmocka_unit_test(columns_are_scaled_by_a_vector_or_a_number),
         cmocka_unit_test(lists_of_tensors_are_single_calls),
         cmocka_unit_test(casts_copy_and_scaled_sums_round_each_product),

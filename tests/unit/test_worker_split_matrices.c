@@ -279,6 +279,30 @@ static void rows_split_on_devices_agree_with_the_host(void **state)
     }
 }
 
+/* Queries and keys that are normed over all heads as one, of which a rank has some: on hosts and devices, with
+ * split rows, unequal heads, both halves of a backward, recompute. */
+static void norms_over_all_heads_are_shared(void **state)
+{
+    static const struct layout_row rows[] = {
+  /* clang-format off */
+        {{.vision_tp = 2, .vision_keys = CS_TEST_INTERN_VIT}, 3},
+        {{.vision_tp = 3, .vision_keys = CS_TEST_INTERN_VIT, .recompute = "selective"}, 4},
+        {{.vision_tp = 4, .vision_sp = true, .llm_tp = 2, .vision_keys = CS_TEST_INTERN_VIT, .schedule = "zb-h1"}, 6},
+        {{.vision_tp = 2, .llm_tp = 2, .dp = 2, .modality = "encoder-colocated", .vision_keys = CS_TEST_INTERN_VIT, .recompute = "full"}, 4},
+        {{.vision_tp = 2, .vision_keys = CS_TEST_INTERN_VIT, .rules = "train:vision.encoder/*norm*"}, 3},
+  /* clang-format on */
+    };
+
+    (void)state;
+    layout_all_agree(rows, CS_ARRAY_LEN(rows), 200, LAYOUT_REPLICA_SLOTS);
+    for (size_t i = 0; i < 3; i++) {
+        struct cs_test_spec options = rows[i].options;
+        options.seed = 210 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        layout_agrees_with_hosts(options, rows[i].ranks);
+    }
+}
+
 /* Ranks share the items of encoders: on ranks of their own, as many as the context or other numbers, or on
  * the context's. Slots have fewer items than ranks, too. */
 static void ranks_share_items_of_encoders(void **state)
@@ -484,6 +508,7 @@ int main(void)
         cmocka_unit_test(rows_between_products_are_split),
         cmocka_unit_test(split_rows_keep_less),
         cmocka_unit_test(rows_split_on_devices_agree_with_the_host),
+        cmocka_unit_test(norms_over_all_heads_are_shared),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(replicas_of_their_own_agree_on_devices),
         cmocka_unit_test(copies_of_encoders_agree_on_devices),

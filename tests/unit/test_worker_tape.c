@@ -117,6 +117,64 @@ static void call_norm_grad(struct args *a)
     a->ops->norm_grad(&a->ctx, kind, rows, n, offset, x, w, stat, dy, dx_in, dx, dw, ptr(a));
 }
 
+/* heads of rows at a distance */
+struct heads_args {
+    int64_t rows, n;
+    int32_t heads;
+    float offset;
+    const void *x, *w;
+    int64_t ld_x;
+};
+
+static struct heads_args heads_of(struct args *a)
+{
+    struct heads_args h = {.rows = num(a)};
+    h.heads = num32(a);
+    h.n = num(a);
+    h.offset = real(a);
+    h.x = ptr(a);
+    h.ld_x = num(a);
+    h.w = ptr(a);
+    return h;
+}
+
+static void call_norm_heads(struct args *a)
+{
+    const struct heads_args h = heads_of(a);
+    const float eps = real(a);
+    struct cs_norm_all all = {.n = num(a)};
+    all.sum = ptr(a);
+    void *y = ptr(a);
+    const int64_t ld_y = num(a);
+    a->ops->norm_heads(&a->ctx, h.rows, h.heads, h.n, eps, h.offset, h.x, h.ld_x, h.w, &all, y,
+                       ld_y, ptr(a));
+}
+
+static void call_norm_heads_grad(struct args *a)
+{
+    const struct heads_args h = heads_of(a);
+    const float *stat = ptr(a);
+    struct cs_norm_all all = {.n = num(a)};
+    all.sum = ptr(a);
+    const void *dy = ptr(a);
+    const int64_t ld_dy = num(a);
+    void *dx = ptr(a);
+    const int64_t ld_dx = num(a);
+    const int adds = (int)num(a);
+    a->ops->norm_heads_grad(&a->ctx, h.rows, h.heads, h.n, h.offset, h.x, h.ld_x, h.w, stat, &all,
+                            dy, ld_dy, dx, ld_dx, adds, ptr(a));
+}
+
+static void call_norm_heads_sums(struct args *a)
+{
+    const struct heads_args h = heads_of(a);
+    const float *stat = ptr(a);
+    const void *dy = ptr(a);
+    const int64_t ld_dy = num(a);
+    a->ops->norm_heads_sums(&a->ctx, h.rows, h.heads, h.n, h.offset, h.x, h.ld_x, h.w, stat, dy,
+                            ld_dy, ptr(a));
+}
+
 static void call_rope(struct args *a)
 {
     const int64_t rows = num(a);
@@ -639,6 +697,9 @@ static void (*const calls[])(struct args *) = {
     call_norm,
     call_add_norm,
     call_norm_grad,
+    call_norm_heads,
+    call_norm_heads_grad,
+    call_norm_heads_sums,
     call_rope,
     call_act,
     call_act_grad,

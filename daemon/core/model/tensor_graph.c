@@ -126,12 +126,6 @@ enum cs_status cs_tp_check(const struct cs_graph *graph, int32_t branch, int32_t
     int32_t count;
     for (int32_t i = 0; ranks > 1 && i < b->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[b->first_layer + i];
-        if (cs_layer_attention(graph, layer) != NULL &&
-            cs_layer_arch(graph, layer)->qk_norm == CS_QK_NORM_WIDTH)
-            return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.tp = %d: %s norms queries and keys over all heads, "
-                           "which ranks that have some of them cannot do yet; set tp = 1",
-                           b->name, ranks, layer->path);
         if (unsharable(graph, layer, ranks, &count) != NULL)
             return refuse(graph, b, layer, ranks, err);
     }

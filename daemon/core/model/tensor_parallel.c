@@ -20,7 +20,8 @@ struct rule {
     } parts;
 };
 
-/* Norms of heads are whole, but a rank has its own heads only. Biases of second products are whole
+/* Norms of heads are whole, but a rank has its own heads only; norms over all heads as one are cut with
+ * them (wide_rules). Biases of second products are whole
  * too: one rank adds them, and their gradient is the same on all. Roles without a row are whole. */
 /* clang-format off */
 static const struct rule rules[CS_PARAM_ROLE_COUNT] = {
@@ -63,6 +64,21 @@ static const struct rule rules[CS_PARAM_ROLE_COUNT] = {
 };
 
 /* clang-format on */
+
+static const struct rule wide_rules[] = {
+    {FIRST, {QUERIES}, ALIKE},
+    {FIRST, {KEYS},    ALIKE}
+};
+
+static const struct rule *rule_of(const struct cs_graph *graph, const struct cs_param *param)
+{
+    const bool is_wide = graph->modules[param->module].arch.qk_norm == CS_QK_NORM_WIDTH;
+    if (is_wide && param->role == CS_PARAM_Q_NORM_W)
+        return &wide_rules[0];
+    if (is_wide && param->role == CS_PARAM_K_NORM_W)
+        return &wide_rules[1];
+    return &rules[param->role];
+}
 
 static const struct cs_attention *attention_of(const struct cs_graph *graph,
                                                const struct cs_param *param)
@@ -243,7 +259,7 @@ static bool cut_experts(const struct cs_graph *whole, const struct cs_param *par
 void cs_tp_part_of(const struct cs_graph *whole, const struct cs_param *param, struct cs_tp tp,
                    struct cs_tp_part *out)
 {
-    const struct rule *rule = &rules[param->role];
+    const struct rule *rule = rule_of(whole, param);
     const struct cs_graph_adapter *adapter =
         param->role == CS_PARAM_ADAPTER_A || param->role == CS_PARAM_ADAPTER_B
             ? adapter_of(whole, param)

@@ -101,32 +101,57 @@ PLAY(norm_grad)
 }
 
 static void norm_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n, float eps,
-                       float offset, const void *x, int64_t ld_x, const void *weight, void *y,
-                       int64_t ld_y, float *stat)
+                       float offset, const void *x, int64_t ld_x, const void *weight,
+                       const struct cs_norm_all *all, void *y, int64_t ld_y, float *stat)
 {
     PUT(NORM_HEADS, I(rows), I(heads), I(n), D(eps), D(offset), P(x), I(ld_x), P(weight), P(y),
-        I(ld_y), P(stat));
+        I(ld_y), P(stat), I(all != NULL ? all->n : 0), P(all != NULL ? all->sum : NULL));
+}
+
+/* n 0: of no others */
+static const struct cs_norm_all *all_of(words w, struct cs_norm_all *all)
+{
+    *all = (struct cs_norm_all){w[0].i, w[1].p};
+    return all->n > 0 ? all : NULL;
 }
 
 PLAY(norm_heads)
 {
+    struct cs_norm_all all;
     o->norm_heads(c, w[0].i, INT32(w[1]), w[2].i, FLOAT(w[3]), FLOAT(w[4]), w[5].p, w[6].i, w[7].p,
-                  w[8].m, w[9].i, w[10].m);
+                  all_of(w + 11, &all), w[8].m, w[9].i, w[10].m);
 }
 
 static void norm_heads_grad(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
                             float offset, const void *x, int64_t ld_x, const void *weight,
-                            const float *stat, const void *dy, int64_t ld_dy, void *dx,
-                            int64_t ld_dx, int adds, void *dw)
+                            const float *stat, const struct cs_norm_all *all, const void *dy,
+                            int64_t ld_dy, void *dx, int64_t ld_dx, int adds, void *dw)
 {
     PUT(NORM_HEADS_GRAD, I(rows), I(heads), I(n), D(offset), P(x), I(ld_x), P(weight), P(stat),
-        P(dy), I(ld_dy), P(dx), I(ld_dx), I(adds), P(dw));
+        P(dy), I(ld_dy), P(dx), I(ld_dx), I(adds), P(dw), I(all != NULL ? all->n : 0),
+        P(all != NULL ? all->sum : NULL));
 }
 
 PLAY(norm_heads_grad)
 {
+    struct cs_norm_all all;
     o->norm_heads_grad(c, w[0].i, INT32(w[1]), w[2].i, FLOAT(w[3]), w[4].p, w[5].i, w[6].p, w[7].p,
-                       w[8].p, w[9].i, w[10].m, w[11].i, (int)w[12].i, w[13].m);
+                       all_of(w + 14, &all), w[8].p, w[9].i, w[10].m, w[11].i, (int)w[12].i,
+                       w[13].m);
+}
+
+static void norm_heads_sums(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t n,
+                            float offset, const void *x, int64_t ld_x, const void *weight,
+                            const float *stat, const void *dy, int64_t ld_dy, float *sum)
+{
+    PUT(NORM_HEADS_SUMS, I(rows), I(heads), I(n), D(offset), P(x), I(ld_x), P(weight), P(stat),
+        P(dy), I(ld_dy), P(sum));
+}
+
+PLAY(norm_heads_sums)
+{
+    o->norm_heads_sums(c, w[0].i, INT32(w[1]), w[2].i, FLOAT(w[3]), w[4].p, w[5].i, w[6].p, w[7].p,
+                       w[8].p, w[9].i, w[10].m);
 }
 
 static void scale_columns(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
@@ -288,6 +313,7 @@ cs_tape_player *const cs_tape_layers_play[CS_TAPE_CALLS] = {
     [CS_TAPE_NORM_GRAD] = play_norm_grad,
     [CS_TAPE_NORM_HEADS] = play_norm_heads,
     [CS_TAPE_NORM_HEADS_GRAD] = play_norm_heads_grad,
+    [CS_TAPE_NORM_HEADS_SUMS] = play_norm_heads_sums,
     [CS_TAPE_SCALE_COLUMNS] = play_scale_columns,
     [CS_TAPE_SCALE_COLUMNS_WGRAD] = play_scale_columns_wgrad,
     [CS_TAPE_ROPE] = play_rope,
@@ -315,6 +341,7 @@ void cs_tape_layers(struct cs_ops *tape, const struct cs_ops *device)
     tape->norm_grad = norm_grad;
     tape->norm_heads = norm_heads;
     tape->norm_heads_grad = norm_heads_grad;
+    tape->norm_heads_sums = norm_heads_sums;
     tape->scale_columns = scale_columns;
     tape->scale_columns_wgrad = scale_columns_wgrad;
     tape->rope = rope;

@@ -100,7 +100,7 @@ static void norm(const struct pass *p, const void *x, void *y)
     p->kept->step_stat[p->step] = stat;
     if (w == NULL) /* an RMS norm that scales nothing */
         p->run->ops->norm_heads(p->run->ctx, p->rows, 1, p->width, a->norm_eps, 0, x, p->width,
-                                NULL, y, p->width, stat);
+                                NULL, NULL, y, p->width, stat);
     else
         p->run->ops->norm(p->run->ctx, (enum cs_norm)a->norm, p->rows, p->width, a->norm_eps,
                           a->norm_offset, x, w->w, b != NULL ? b->w : NULL, y, stat);
@@ -256,7 +256,7 @@ static void norm_bwd(const struct pass *p, const void *dy, void *dx)
     const void *x = p->kept->step[p->step];
     if (w == NULL) {
         p->run->ops->norm_heads_grad(p->run->ctx, p->rows, 1, p->width, 0, x, p->width, NULL, stat,
-                                     dy, p->width, dx, p->width, 0, NULL);
+                                     NULL, dy, p->width, dx, p->width, 0, NULL);
         return;
     }
     struct cs_ctx ctx = cs_run_grad_ctx(p->run, w, b);
