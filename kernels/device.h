@@ -62,7 +62,7 @@ struct cs_device_comm_ops {
                            enum cs_device_comm_kind kind, void **comm, struct cs_err *err);
     /* All at once: no order of sends and receives can wait for ever, as calls on one stream could.
      * Those between two ranks in one direction are a FIFO. Arrays that are received do not overlap
-     * with others. */
+     * with others. A rank may be its own peer. */
     enum cs_status (*move)(void *comm, const struct cs_device_move *moves, int n, void *stream,
                            struct cs_err *err);
     /* sums of n arrays of n * count gradients; part `rank` of them to `to`, which may lie in place.

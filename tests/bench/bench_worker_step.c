@@ -18,7 +18,8 @@
  * head, only what the frozen setting needs.
  *
  * size: of the LLM, Llama-3.2-1B or (8b) Llama-3.1-8B, which wants class=h200-141g, or (30b-a3b) Qwen3-30B-A3B,
- * a mixture of experts, of which two GPUs hold some layers= alone.
+ * a mixture of experts, of which two GPUs hold some layers= alone. 8b/2 and 8b/4: with as many heads and
+ * inner columns as one of two or four ranks that share its matrices has.
  * images=0: the LLM alone, as many layers and words of it as layers= and vocab= say: the peer of tp.py,
  * whose TFLOP/s a GPU are printed beside.
  *
@@ -294,6 +295,8 @@ static const char usage[] =
     "stages=frozen-aware\n"
     "  size=1b                                             8b: shapes of Llama-3.1-8B "
     "(class=h200-141g);\n"
+    "                                                      8b/2, 8b/4: what a rank of 2, 4 has of "
+    "it;\n"
     "                                                      30b-a3b: of Qwen3-30B-A3B (experts)\n"
     "  layers=0 vocab=0                                    of the LLM; 0: as many as it has\n"
     "  slots=1 seq=4096 images=4 case=-1                   case: one frozen setting, 0 to 3;\n"

@@ -27,7 +27,11 @@ const struct cs_vlm_setting cs_vlm_settings[CS_VLM_SETTINGS] = {
 const struct cs_vlm_llm cs_vlm_llm_1b = {"1b", 2048, 8192, 16, 32, 8, 64, true, 0, 0};
 static const struct cs_vlm_llm llm_8b = {"8b", 4096, 14336, 32, 32, 8, 128, false, 0, 0},
                                llm_30b = {"30b-a3b", 2048, 768, 48, 32, 4, 128, false, 128, 8};
-static const struct cs_vlm_llm *const llms[] = {&cs_vlm_llm_1b, &llm_8b, &llm_30b};
+/* what one of two, or four, ranks that share its matrices has of it */
+static const struct cs_vlm_llm half_8b = {"8b/2", 4096, 7168, 32, 16, 4, 128, false, 0, 0},
+                               quarter_8b = {"8b/4", 4096, 3584, 32, 8, 2, 128, false, 0, 0};
+static const struct cs_vlm_llm *const llms[] = {&cs_vlm_llm_1b, &llm_8b, &half_8b, &quarter_8b,
+                                                &llm_30b};
 
 static void refuse(const char *what, const char *which)
 {
@@ -155,7 +159,7 @@ void cs_vlm_options_read(struct cs_vlm_options *o, int argc, char **argv)
         if (strcmp(o->size, llms[i]->name) == 0)
             o->shape = llms[i];
     if (o->shape == NULL)
-        refuse("size is 1b, 8b or 30b-a3b, not ", o->size);
+        refuse("size is 1b, 8b, 8b/2, 8b/4 or 30b-a3b, not ", o->size);
     if (o->warm < 0 || o->steps < 0 || o->warm + o->steps > CS_VLM_MAX_STEPS ||
         o->slots > CS_STEP_MAX_SLOTS || o->slots < 1 || o->vision < 0 || o->llm < 1 ||
         (o->vision == 0 && o->llm > 1) || o->dp < 1 || o->cp < 1 || o->tp < 1 || o->ep < 1 ||

@@ -31,7 +31,7 @@ extern const struct cs_vlm_llm cs_vlm_llm_1b;
 struct cs_vlm_options {
     char device[16], class[16], precision[8], schedule[16], modality[24], recompute[12], stages[16];
     char state[8];                  /* optimizer.state */
-    char size[8];                   /* of the LLM: "1b", "8b" or "30b-a3b" */
+    char size[8];                   /* of the LLM: "1b", "8b", a share of that, "30b-a3b" */
     const struct cs_vlm_llm *shape; /* from it */
     char profile[256], save[256];
     char model[256];      /* directory of a composite's config.json; "": SigLIP and Llama */

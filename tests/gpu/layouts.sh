@@ -185,6 +185,10 @@ compare 5 "encoder, LLM in 2 stages, matrices over 2 ranks" "$(shared 1 2 2)"
 sequences() { echo "parallel = { llm = { pp = ${2:-1}, tp = $1, sp = true } },"; }
 compare 2 "text, matrices and rows between products over 2 ranks" "$(sequences 2)" text=yes
 compare 2 "text, matrices and rows between products over 2 ranks in bf16, made again" "parallel = { llm = { pp = 1, tp = 2, sp = true, recompute = \"full\" } }," text=yes 'precision="bf16"'
+export CORNSTARCH_TENSOR_COPIES=nccl
+compare 2 "text, matrices and rows between products over 2 ranks, by NCCL" "$(sequences 2)" text=yes
+unset CORNSTARCH_TENSOR_COPIES
+compare 4 "text, matrices and rows between products over 4 ranks" "$(sequences 4)" text=yes seq=2000 slots=2 batch=64
 compare 4 "text in 2 stages, matrices and rows between products over 2 ranks in bf16, zb-h1" "$(sequences 2 2) schedule = \"zb-h1\"," text=yes 'precision="bf16"'
 
 # encoders with replicas of their own number, on ranks of their own or one on every rank that shares the LLM's matrices

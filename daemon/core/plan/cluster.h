@@ -19,7 +19,7 @@ struct cs_device_class {
 };
 
 /* A channel: messages of a peer in one direction. Its kernel holds that many multiprocessors,
- * moving or waiting (what kernels/cuda/nccl.cu allows it), and moves what they can. */
+ * moving or waiting (what kernels/cuda/comm/nccl.cu allows it), and moves what they can. */
 enum { CS_CHANNEL_UNITS = 2 };
 
 /* The same of a communicator of replicas. */

@@ -29,7 +29,7 @@ void cs_sequence_gather(struct cs_run *run, int64_t rows, int64_t width, const v
     struct cs_sequence_gather g;
     if (rows == 0)
         return;
-    cs_sequence_gather_start(run, rows, width, own, all, &g);
+    cs_sequence_gather_start(run, rows, width, own, all, true, &g);
     cs_sequence_gather_finish(&g);
 }
 

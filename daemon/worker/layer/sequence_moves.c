@@ -36,16 +36,32 @@ static char *at_row(const struct cs_run *run, const void *rows, int64_t row, int
     return (char *)(uintptr_t)rows + (size_t)(row * width) * run->ops->act_bytes;
 }
 
-/* `out` goes to whom a turn sends to, `in` comes from whom it receives from; nobody is met in a rehearsal */
-static struct cs_exchange start(struct cs_run *run, int turn, const void *out, int64_t n_out,
-                                void *in, int64_t n_in)
+/* What goes and comes in a turn; nobody is met in a rehearsal. */
+struct turn {
+    const void *out;
+    int64_t n_out;
+    void *in;
+    int64_t n_in;
+};
+
+static void add(const struct cs_exchange *e, int turn, const struct turn *t)
 {
-    struct cs_context *t = run->tensors;
-    if (t->start == NULL)
+    const struct cs_context *c = e->context;
+    cs_exchange_add_acts(e, (c->place + turn) % c->n, (void *)(uintptr_t)t->out, t->n_out, true);
+    cs_exchange_add_acts(e, (c->place + c->n - turn) % c->n, t->in, t->n_in, false);
+}
+
+/* with what this rank keeps (NULL: nothing), which a device copies beside what travels */
+static struct cs_exchange start(struct cs_run *run, int turn, const struct turn *travels,
+                                const struct turn *stays)
+{
+    struct cs_context *c = run->tensors;
+    if (c->start == NULL)
         return (struct cs_exchange){.run = NULL};
-    const struct cs_exchange e = cs_exchange_new(run, t);
-    cs_exchange_add_acts(&e, (t->place + turn) % t->n, (void *)(uintptr_t)out, n_out, true);
-    cs_exchange_add_acts(&e, (t->place + t->n - turn) % t->n, in, n_in, false);
+    const struct cs_exchange e = cs_exchange_new(run, c);
+    add(&e, turn, travels);
+    if (stays != NULL && c->sums)
+        add(&e, 0, stays);
     cs_exchange_start(&e);
     return e;
 }
@@ -58,20 +74,32 @@ static void finish(const struct cs_exchange *e)
 
 /* ---- rows that come ---- */
 
+static void copy(struct cs_run *run, const struct turn *t)
+{
+    if (t->n_out > 0 && t->in != t->out)
+        cs_device_copy(run->device, t->in, t->out, (size_t)t->n_out * run->ops->act_bytes);
+}
+
 void cs_sequence_gather_start(struct cs_run *run, int64_t rows, int64_t width, const void *own,
-                              void *all, struct cs_sequence_gather *gather)
+                              void *all, bool is_whole, struct cs_sequence_gather *gather)
 {
     gather->run = run;
     gather->rows = rows;
     gather->width = width;
     gather->own = own;
     gather->all = all;
-    const int64_t n_own = cs_sequence_to(run, rows, 0).n * width;
+    const struct cs_sequence_rows mine = cs_sequence_to(run, rows, 0);
+    const struct turn stays = {own, mine.n * width, at_row(run, all, mine.at, width),
+                               mine.n * width};
+    const bool is_split = cs_sequence_is_split(run);
     for (int k = 1; k < cs_sequence_turns(run); k++) {
         const struct cs_sequence_rows from = cs_sequence_from(run, rows, k);
-        gather->turn[k] =
-            start(run, k, own, n_own, at_row(run, all, from.at, width), from.n * width);
+        const struct turn travels = {own, mine.n * width, at_row(run, all, from.at, width),
+                                     from.n * width};
+        gather->turn[k] = start(run, k, &travels, is_whole && k == 1 ? &stays : NULL);
     }
+    if (is_whole && !(is_split && run->tensors->sums))
+        copy(run, &stays);
 }
 
 const void *cs_sequence_gather_next(const struct cs_sequence_gather *gather, int turn)
@@ -83,19 +111,8 @@ const void *cs_sequence_gather_next(const struct cs_sequence_gather *gather, int
     return at_row(gather->run, gather->all, at, gather->width);
 }
 
-void cs_sequence_gather_own(const struct cs_sequence_gather *gather)
-{
-    struct cs_run *run = gather->run;
-    const struct cs_sequence_rows own = cs_sequence_to(run, gather->rows, 0);
-    void *const here = at_row(run, gather->all, own.at, gather->width);
-    if (own.n > 0 && here != gather->own)
-        cs_device_copy(run->device, here, gather->own,
-                       (size_t)(own.n * gather->width) * run->ops->act_bytes);
-}
-
 void cs_sequence_gather_finish(const struct cs_sequence_gather *gather)
 {
-    cs_sequence_gather_own(gather);
     for (int k = 1; k < cs_sequence_turns(gather->run); k++)
         (void)cs_sequence_gather_next(gather, k);
 }
@@ -120,8 +137,10 @@ static char *theirs(const struct cs_sequence_sum *s, int turn)
 void cs_sequence_sum_send(struct cs_sequence_sum *sum, int turn, void *part)
 {
     struct cs_run *run = sum->run;
-    sum->turn[turn] = start(run, turn, part, cs_sequence_to(run, sum->rows, turn).n * sum->width,
-                            theirs(sum, turn), cs_sequence_to(run, sum->rows, 0).n * sum->width);
+    const struct turn travels = {part, cs_sequence_to(run, sum->rows, turn).n * sum->width,
+                                 theirs(sum, turn),
+                                 cs_sequence_to(run, sum->rows, 0).n * sum->width};
+    sum->turn[turn] = start(run, turn, &travels, NULL);
 }
 
 void cs_sequence_sum_finish(const struct cs_sequence_sum *sum, void *own)

@@ -32,15 +32,13 @@ struct cs_sequence_gather {
     struct cs_exchange turn[CS_TP_MOST];
 };
 
-/* everybody's own rows begin to come; all (rows, width): but for the own ones. Where rows are not split
- * own is all. */
+/* everybody's own rows begin to come; all (rows, width): the own ones too (is_whole, else they are not
+ * written). Where rows are not split own is all. */
 void cs_sequence_gather_start(struct cs_run *run, int64_t rows, int64_t width, const void *own,
-                              void *all, struct cs_sequence_gather *gather);
+                              void *all, bool is_whole, struct cs_sequence_gather *gather);
 /* the rows of cs_sequence_from, which are there for what is run from here on; turns come in order, once */
 const void *cs_sequence_gather_next(const struct cs_sequence_gather *gather, int turn);
-/* the own rows are in `all` too */
-void cs_sequence_gather_own(const struct cs_sequence_gather *gather);
-/* all turns, and the own rows */
+/* all turns */
 void cs_sequence_gather_finish(const struct cs_sequence_gather *gather);
 
 struct cs_sequence_sum {

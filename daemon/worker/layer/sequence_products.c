@@ -21,7 +21,7 @@ void cs_sequence_linear_all(struct cs_run *run, int64_t rows, int64_t in, int64_
 {
     const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     struct cs_sequence_gather come;
-    cs_sequence_gather_start(run, rows, in, x, cs_run_take(run, rows * in), &come);
+    cs_sequence_gather_start(run, rows, in, x, cs_run_take(run, rows * in), false, &come);
     for (int k = 0; k < cs_sequence_turns(run); k++) {
         const struct cs_sequence_rows r = cs_sequence_from(run, rows, k);
         const void *here = cs_sequence_gather_next(&come, k);
@@ -63,7 +63,7 @@ void cs_sequence_linear_grad_all(struct cs_run *run, int64_t rows, int64_t in, i
     const bool trains = is_trained(x, w, b);
     void *all = trains ? cs_run_hold(run, rows * out) : cs_run_take(run, rows * out);
     struct cs_sequence_gather come;
-    cs_sequence_gather_start(run, rows, out, dy, all, &come);
+    cs_sequence_gather_start(run, rows, out, dy, all, trains, &come);
     for (int k = 0; k < cs_sequence_turns(run); k++) {
         const struct cs_sequence_rows r = cs_sequence_from(run, rows, k);
         const void *here = cs_sequence_gather_next(&come, k);
@@ -71,10 +71,8 @@ void cs_sequence_linear_grad_all(struct cs_run *run, int64_t rows, int64_t in, i
             cs_run_linear_dgrad_act(run, r.n, in, out, here, w, act, at_row(run, pre, r.at, in),
                                     at_row(run, dx, r.at, in));
     }
-    if (trains) {
-        cs_sequence_gather_own(&come);
+    if (trains)
         cs_run_linear_wgrad(run, rows, in, out, all, x, w, b);
-    }
     cs_scratch_rewind(run->scratch, mark);
 }
 
@@ -106,7 +104,7 @@ void cs_sequence_linear_grad_sum(struct cs_run *run, int64_t rows, int64_t in, i
     struct cs_sequence_sum sum;
     void *all = trains ? cs_run_hold(run, rows * in) : NULL;
     if (trains)
-        cs_sequence_gather_start(run, rows, in, x, all, &come);
+        cs_sequence_gather_start(run, rows, in, x, all, true, &come);
     if (dx != NULL)
         send_parts(run, rows, in, out, dy, w, dx, &sum);
     if (trains) {

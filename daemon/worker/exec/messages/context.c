@@ -81,11 +81,15 @@ static void note(struct cs_exec *exec, enum cs_status status, const struct cs_er
         exec->config.device->error = *err;
 }
 
-static void count_moves(struct cs_exec *exec, const struct cs_context_exchange *x)
+/* but what a rank keeps */
+static void count_moves(struct cs_exec *exec, const struct cs_exec_peers *peers,
+                        const struct cs_context_exchange *x)
 {
     for (int i = 0; i < x->n; i++) {
-        exec->messages_sent += x->move[i].is_send;
-        exec->bytes_sent += x->move[i].is_send ? (int64_t)x->move[i].bytes : 0;
+        const struct cs_device_move *m = &x->move[i];
+        const bool is_sent = m->is_send && rank_of(peers, m->peer) != cs_exec_own_rank(exec);
+        exec->messages_sent += is_sent;
+        exec->bytes_sent += is_sent ? (int64_t)m->bytes : 0;
     }
 }
 
@@ -108,7 +112,7 @@ static void start_on_device(void *user, int32_t which, const struct cs_context_e
              &err);
         return;
     }
-    count_moves(exec, x);
+    count_moves(exec, peers, x);
     note(exec, cs_context_comm_start(peers->comm, which, x->move, x->n, &err), &err);
 }
 

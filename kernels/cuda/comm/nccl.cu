@@ -1,4 +1,5 @@
-/* Messages between devices through NCCL, opened when the first communicator is asked for: the
+/* Messages between devices through NCCL, and large ones between those of one host that share matrices by
+ * copy engines (peers.cuh). The library is opened when the first communicator is asked for: the
  * plugin also serves machines without it. Communicators are non-blocking, so that a peer that never
  * comes or dies cannot hold a call for ever. */
 #include <dlfcn.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/comm/peers.cuh"
 
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
 
@@ -46,6 +47,8 @@ enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
     X(ncclReduceScatter)                                                                           \
     X(ncclAllReduce)                                                                               \
     X(ncclAllGather)                                                                               \
+    X(ncclCommUserRank)                                                                            \
+    X(ncclCommCount)                                                                               \
     X(ncclGetErrorString)
 
 struct nccl {
@@ -56,6 +59,7 @@ struct nccl {
 
 struct comm {
     ncclComm_t nccl;
+    struct cs_cuda_peers *peers; /* NULL: messages go through the library too */
 };
 
 /* CS_UNSUPPORTED: not there, or too old. */
@@ -142,6 +146,8 @@ static enum cs_status move(void *handle, const struct cs_device_move *moves, int
 {
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
+    if (c->peers != nullptr)
+        return cs_cuda_peers_move(c->peers, moves, n_moves, (cudaStream_t)stream, err);
     CS_TRY(functions(&n, err));
     const ncclResult_t code = n->ncclGroupStart();
     if (code != ncclSuccess)
@@ -204,9 +210,100 @@ static void abort_comm(void *handle)
     const struct nccl *n;
     if (c == nullptr)
         return;
+    if (c->peers != nullptr)
+        cs_cuda_peers_release(c->peers);
     if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
         n->ncclCommAbort(c->nccl);
+    cs_cuda_peers_free(c->peers);
     free(c);
+}
+
+/* bytes of every rank to all of them, on the host; `all` has this rank's in its place */
+static enum cs_status tell_all(struct comm *c, int rank, int n_ranks, char *all, size_t bytes,
+                               struct cs_err *err)
+{
+    char *data;
+    cudaStream_t stream;
+    const size_t at = bytes * (size_t)rank, size = bytes * (size_t)n_ranks;
+    CS_CUDA(err, cudaMalloc(&data, size));
+    CS_CUDA(err, cudaMemcpy(data, all, size, cudaMemcpyHostToDevice));
+    CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    enum cs_status status = all_gather(c, data + at, data, bytes, stream, err);
+    if (status == CS_OK && (cudaStreamSynchronize(stream) != cudaSuccess ||
+                            cudaMemcpy(all, data, size, cudaMemcpyDeviceToHost) != cudaSuccess))
+        status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "a word to all ranks failed");
+    cudaStreamDestroy(stream);
+    cudaFree(data);
+    return status;
+}
+
+struct word {
+    char handle[CS_CUDA_PEERS_HANDLE];
+    char is_good;
+};
+
+/* Nobody uses its window unless all can. */
+static enum cs_status agree(struct comm *c, int rank, int n_ranks, struct word *word, bool *is_good,
+                            struct cs_err *err)
+{
+    word[rank].is_good = *is_good;
+    CS_TRY(tell_all(c, rank, n_ranks, (char *)word, sizeof *word, err));
+    for (int r = 0; r < n_ranks; r++)
+        *is_good = *is_good && word[r].is_good != 0;
+    return CS_OK;
+}
+
+static enum cs_status open_windows(struct comm *c, int rank, int n_ranks, struct word *word,
+                                   struct cs_err *err)
+{
+    struct cs_cuda_peers *peers;
+    char handle[CS_DEVICE_COMM_ID][CS_CUDA_PEERS_HANDLE];
+    bool is_good = n_ranks <= CS_DEVICE_COMM_ID &&
+                   cs_cuda_peers_new(rank, n_ranks, word[rank].handle, &peers, nullptr) == CS_OK;
+    if (!is_good)
+        peers = nullptr;
+    CS_TRY(agree(c, rank, n_ranks, word, &is_good, err));
+    for (int r = 0; is_good && r < n_ranks; r++)
+        memcpy(handle[r], word[r].handle, sizeof handle[r]);
+    is_good = is_good && cs_cuda_peers_open(peers, handle[0], nullptr) == CS_OK;
+    CS_TRY(agree(c, rank, n_ranks, word, &is_good, err));
+    if (is_good)
+        c->peers = peers;
+    else
+        cs_cuda_peers_free(peers);
+    (void)cudaGetLastError(); /* what could not be reached is no trouble */
+    return CS_OK;
+}
+
+/* Large messages of these ranks go by copy engines where all of them can be reached so. */
+static enum cs_status open_peers(struct comm *c, int rank, int n_ranks, struct cs_err *err)
+{
+    struct word *word = (struct word *)calloc((size_t)n_ranks, sizeof *word);
+    if (word == nullptr)
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
+    const enum cs_status status = open_windows(c, rank, n_ranks, word, err);
+    free(word);
+    return status;
+}
+
+/* A window is given back when nobody writes to it any more. */
+static void close_peers(struct comm *c)
+{
+    const struct nccl *n;
+    int rank = 0, n_ranks = 0;
+    if (c->peers == nullptr)
+        return;
+    cs_cuda_peers_close(c->peers);
+    if (functions(&n, nullptr) == CS_OK) {
+        n->ncclCommUserRank(c->nccl, &rank);
+        n->ncclCommCount(c->nccl, &n_ranks);
+        char *word = (char *)calloc((size_t)n_ranks + 1, 1);
+        if (word != nullptr)
+            (void)!tell_all(c, rank, n_ranks, word, 1, nullptr);
+        free(word);
+    }
+    cs_cuda_peers_free(c->peers);
+    c->peers = nullptr;
 }
 
 static void close_comm(void *handle)
@@ -215,6 +312,7 @@ static void close_comm(void *handle)
     const struct nccl *n;
     if (c == nullptr)
         return;
+    close_peers(c);
     if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr) {
         const ncclResult_t code = n->ncclCommFinalize(c->nccl);
         if (settle(n, c, "ncclCommFinalize", code, nullptr) == CS_OK)
@@ -292,6 +390,13 @@ static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int
     return status;
 }
 
+/* unless the environment wants it otherwise, for comparisons */
+static bool goes_by_engines(enum cs_device_comm_kind kind)
+{
+    const char *asked = getenv("CORNSTARCH_TENSOR_COPIES");
+    return kind == CS_DEVICE_COMM_SUMS && (asked == nullptr || strcmp(asked, "nccl") != 0);
+}
+
 static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks,
                                 enum cs_device_comm_kind kind, void **out, struct cs_err *err)
 {
@@ -312,6 +417,8 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
                n->ncclCommInitRankConfig(&c->nccl, n_ranks, unique, rank, &config), err);
     if (status == CS_OK)
         status = connect(c, kind, rank, n_ranks, err);
+    if (status == CS_OK && goes_by_engines(kind))
+        status = open_peers(c, rank, n_ranks, err);
     if (status != CS_OK)
         abort_comm(c);
     else
