@@ -2,6 +2,7 @@
 #include "core/plan/cost/tensors.h"
 #include "core/plan/plan.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,7 +241,7 @@ static void blocks_with_a_window_cost_less(void **state)
 }
 
 /* what a block of the LLM costs each of two ranks */
-static struct cs_layer_cost shared_cost(const char *rules, int32_t units, int64_t rate)
+static struct cs_layer_cost shared_cost(const char *rules, bool sp, int32_t units, int64_t rate)
 {
     struct cs_device_class device = math;
     struct cs_err err = {0};
@@ -248,7 +249,7 @@ static struct cs_layer_cost shared_cost(const char *rules, int32_t units, int64_
     struct made m;
     device.units = units;
     device.link_bytes_per_s = rate;
-    make_with(&m, &(struct cs_test_spec){.rules = rules, .llm_tp = 2}, &device);
+    make_with(&m, &(struct cs_test_spec){.rules = rules, .llm_tp = 2, .llm_sp = sp}, &device);
     need(cs_spec_read(m.root, m.arena, &spec, &err), &err);
     const int32_t at = layer_at(&m, "llm.layers.1");
     cs_share_tensors(spec, m.graph, &budget, &device, m.cost);
@@ -264,9 +265,9 @@ static void ranks_wait_for_the_sums_of_shared_matrices(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * CS_ARRAY_LEN(rules); i++) {
         const int32_t units = i / 2 == 0 ? 0 : 132;
-        const struct cs_layer_cost none = shared_cost(rules[i % 2], units, INT64_MAX / 2),
-                                   slow = shared_cost(rules[i % 2], units, 1000000),
-                                   slower = shared_cost(rules[i % 2], units, 500000);
+        const struct cs_layer_cost none = shared_cost(rules[i % 2], false, units, INT64_MAX / 2),
+                                   slow = shared_cost(rules[i % 2], false, units, 1000000),
+                                   slower = shared_cost(rules[i % 2], false, units, 500000);
         const double fwd = (double)(slow.fwd_ns - none.fwd_ns);
         assert_true(fwd > 1e6);
         near(slow.bwd_input_ns, (double)none.bwd_input_ns + fwd);
@@ -274,6 +275,26 @@ static void ranks_wait_for_the_sums_of_shared_matrices(void **state)
         near(slower.bwd_input_ns, (double)none.bwd_input_ns + 2 * fwd);
         assert_int_equal(slow.bwd_weight_ns, none.bwd_weight_ns);
     }
+}
+
+/* Rows that are split travel beside the products on GPUs: what is longer counts; on hosts both do. */
+static void split_rows_travel_beside_products(void **state)
+{
+    const int64_t slow = 1000, slower = 500, none = INT64_MAX / 2;
+    (void)state;
+    const struct cs_layer_cost free = shared_cost("train:*", true, 132, none),
+                               beside = shared_cost("train:*", true, 132, 1000000000),
+                               long_one = shared_cost("train:*", true, 132, slow),
+                               longer = shared_cost("train:*", true, 132, slower),
+                               host = shared_cost("train:*", true, 0, slow),
+                               host_free = shared_cost("train:*", true, 0, none);
+    assert_int_equal(beside.fwd_ns, free.fwd_ns);
+    assert_int_equal(beside.bwd_input_ns, free.bwd_input_ns);
+    const double fwd = (double)long_one.fwd_ns, rounding = 10;
+    assert_true(fabs((double)longer.fwd_ns - 2 * fwd) <= rounding);
+    assert_true(fabs((double)long_one.bwd_input_ns - 1.5 * fwd) <= rounding); /* inputs once more */
+    assert_true(fabs((double)longer.bwd_input_ns - 3 * fwd) <= rounding);
+    assert_true(fabs((double)(host.fwd_ns - host_free.fwd_ns) - fwd) <= rounding);
 }
 
 int main(void)
@@ -287,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_block_costs_the_pairs_of_its_mask),
         cmocka_unit_test(blocks_with_a_window_cost_less),
         cmocka_unit_test(ranks_wait_for_the_sums_of_shared_matrices),
+        cmocka_unit_test(split_rows_travel_beside_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

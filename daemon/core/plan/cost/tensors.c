@@ -34,13 +34,29 @@ static int64_t share(int64_t ns, int32_t tp)
     return (ns + tp - 1) / tp;
 }
 
-/* The sums of a layer: of what a pass makes. */
-struct sums {
-    int64_t fwd, bwd;
+/* What a pass of a layer waits for: time added to its own, and time that passes beside it. */
+struct wait {
+    int64_t behind, beside;
 };
 
+/* The sums of a layer: of what a pass makes. */
+struct sums {
+    struct wait fwd, bwd;
+};
+
+/* Parts that have come are read, added to the own rows and written. */
+static int64_t add_ns(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                      const struct cs_device_class *device, int32_t tp)
+{
+    const int64_t own = (rows + tp - 1) / tp, bytes = 3 * own * cs_layer_arch(graph, layer)->width *
+                                                      cs_device_element_bytes(device);
+    return 2 * device->link_latency_ns +
+           cs_divide_up((cs_u128)bytes * (cs_u128)(tp - 1) * 1000000000u, device->bytes_per_s);
+}
+
 /* Halves of a block have one sum each way: all-gather and reduce-scatter where rows are split, and then
- * gradients of weights ask for their inputs once more. Embeddings of the own words are summed; the head's gradient is,
+ * gradients of weights ask for their inputs once more. On GPUs rows that are split travel beside the
+ * products of others. Embeddings of the own words are summed; the head's gradient is,
  * in its forward, where it makes one. */
 static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *layer,
                            const struct cs_slot_budget *budget,
@@ -51,9 +67,27 @@ static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *
     const bool is_head = layer->kind == CS_LAYER_HEAD;
     const int64_t ns = sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp);
     const int64_t again = is_split && layer->needs_weight_grad ? ns : 0; /* two halves of a sum */
+    const int64_t fwd = 2 * ns, bwd = has_backward ? 2 * ns + again : 0;
+    if (layer->kind == CS_LAYER_BLOCK && is_split && device->units > 0) {
+        const int64_t add = 2 * add_ns(graph, layer, work.tokens, device, tp);
+        return (struct sums){
+            {add,                    fwd},
+            {has_backward ? add : 0, bwd}
+        };
+    }
     if (layer->kind == CS_LAYER_BLOCK)
-        return (struct sums){2 * ns, has_backward ? 2 * ns + again : 0};
-    return (struct sums){is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0};
+        return (struct sums){
+            {fwd, 0},
+            {bwd, 0}
+        };
+    return (struct sums){
+        .fwd = {is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0}
+    };
+}
+
+static int64_t with(int64_t ns, struct wait wait)
+{
+    return (ns > wait.beside ? ns : wait.beside) + wait.behind;
 }
 
 /* A look-up writes all rows, whoever has the word. */
@@ -76,8 +110,8 @@ void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
             continue;
         const bool is_split = splits_rows(spec, graph->branches[branch].name);
         const struct sums sums = sums_of(graph, layer, budget, device, tp, is_split);
-        cost[i].fwd_ns = share(cost[i].fwd_ns, shares) + sums.fwd;
-        cost[i].bwd_input_ns = share(cost[i].bwd_input_ns, shares) + sums.bwd;
+        cost[i].fwd_ns = with(share(cost[i].fwd_ns, shares), sums.fwd);
+        cost[i].bwd_input_ns = with(share(cost[i].bwd_input_ns, shares), sums.bwd);
         cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);
     }
 }
