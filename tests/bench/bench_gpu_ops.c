@@ -386,6 +386,39 @@ static void do_gate_grad(struct bench *b, const int64_t *n)
                             at_f32(b, 12), at_f32(b, 13));
 }
 
+/* n: places, in, out, experts; what experts have differs by a few tens of rows */
+enum { EXPERTS_AT = (1 << 20) + (1 << 19) + 64, EXPERTS_MOST = 1 << 10 };
+
+static struct cs_moe_groups groups(const struct bench *b, const int64_t *n)
+{
+    return (struct cs_moe_groups){ids(b) + EXPERTS_AT + (n[3] > 8 ? EXPERTS_MOST : 0),
+                                  (int32_t)n[3], n[0]};
+}
+
+static void fill_experts(int32_t *first, int32_t places, int32_t experts)
+{
+    for (int32_t e = 0; e <= experts; e++)
+        first[e] = places / experts * e + (e % experts > 0 ? e * e * 7 % 97 - 48 : 0);
+}
+
+static void do_experts(struct bench *b, const int64_t *n)
+{
+    const struct cs_moe_groups g = groups(b, n);
+    b->ops->moe_linear(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at(b, 12));
+}
+
+static void do_experts_dgrad(struct bench *b, const int64_t *n)
+{
+    const struct cs_moe_groups g = groups(b, n);
+    b->ops->moe_linear_dgrad(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at(b, 12));
+}
+
+static void do_experts_wgrad(struct bench *b, const int64_t *n)
+{
+    const struct cs_moe_groups g = groups(b, n);
+    b->ops->moe_linear_wgrad(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at_f32(b, 12));
+}
+
 /* n: rows, heads, width of a head */
 static void do_norm_heads(struct bench *b, const int64_t *n)
 {
@@ -540,6 +573,10 @@ static void run(struct bench *b, const struct item *item)
 #define CONVS(S, N, TAPS)                                                                          \
     ITEM("short conv", do_conv, 4.0 * (S) * (N), 0, S, N, TAPS),                                   \
         ITEM("short conv grad", do_conv_grad, 6.0 * (S) * (N), 0, S, N, TAPS)
+#define EXPERTS(P, IN, OUT, E)                                                                     \
+    ITEM("experts forward", do_experts, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E),               \
+        ITEM("experts dgrad", do_experts_dgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E),       \
+        ITEM("experts wgrad", do_experts_wgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E)
 #define HEADS(S, H, D)                                                                             \
     ITEM("norm heads", do_norm_heads, 4.0 * (S) * (H) * (D), 0, S, H, D),                          \
         ITEM("norm heads grad", do_norm_heads_grad, 6.0 * (S) * (H) * (D), 0, S, H, D)
@@ -547,6 +584,11 @@ static void run(struct bench *b, const struct item *item)
 static const struct item items[] = {
     {"copy",               do_copy,         {1024 * MI},                           2.0 * 1024 * 1048576,                  0,                             false},
     {"gemm",               do_gemm,         {8192, 8192, 8192, 0, 1},              0,                                     2.0 * 8192 * 8192 * 8192,      true },
+ /* experts of Qwen3-30B-A3B at 4096 rows, of Mixtral-8x7B at 4096 */
+    EXPERTS(32768, 2048, 1536, 128),
+    EXPERTS(32768, 768, 2048, 128),
+    EXPERTS(8192, 4096, 28672, 8),
+    EXPERTS(8192, 14336, 4096, 8),
  /* Llama-3.2-1B at 4096 and 8192 rows, SigLIP-so400m at 4 and 16 images */
     ALL(4096, 2048, 3072),
     ALL(4096, 2048, 2048),
@@ -714,6 +756,8 @@ static void fill(struct bench *b)
     for (int32_t i = 0; i < 1 << 18; i++)
         ints[(1 << 20) + i] = i;
     ints[(1 << 20) + (1 << 19) + 1] = 4096; /* the only segment */
+    fill_experts(ints + EXPERTS_AT, 8192, 8);
+    fill_experts(ints + EXPERTS_AT + EXPERTS_MOST, 32768, 128);
     must(b->device->copy(b->handle, b->stream, b->ints, ints, n_ints * sizeof *ints, &err), &err);
     must(b->device->stream_sync(b->handle, b->stream, &err), &err);
     free(x);

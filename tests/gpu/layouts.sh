@@ -130,7 +130,7 @@ spread() { echo "parallel = { llm = { pp = 1, cp = $2, tp = ${4:-1}, ep = $3, re
 python3 - data/experts/config.json >mixtral.json <<'PY'
 import json, sys
 config = {k: v for k, v in json.load(open(sys.argv[1])).items() if k not in ("num_experts", "moe_intermediate_size",
-          "norm_topk_prob", "mlp_only_layers", "decoder_sparse_step", "head_dim")}
+          "norm_topk_prob", "mlp_only_layers", "decoder_sparse_step", "head_dim", "attention_bias")}
 print(json.dumps({**config, "model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 5}))
 PY
 "$C" model init mixtral.json data/mixtral --seed 2 --text data/text.txt --vocab 384 >/dev/null
