@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/experts.h"
 #include "core/plan/plan_json.h"
 #include "support/planned.h"
 
@@ -193,12 +195,34 @@ static void plans_say_whether_rows_are_split(void **state)
     cs_test_planned_free(&made);
 }
 
+/* Between hosts rows go to those of their experts that are elsewhere, between GPUs to all ranks. */
+static void ways_to_experts_take_what_travels(void **state)
+{
+    static const struct cs_arch arch = {
+        .width = 1000, .experts = {.n = 64, .top_k = 8}
+    };
+    const int32_t rows = 4096;
+    (void)state;
+    for (int is_gpu = 0; is_gpu < 2; is_gpu++)
+        for (int32_t ep = 2; ep <= 8; ep *= 2) {
+            const struct cs_device_class *class = cs_device_class_find(is_gpu ? "h100-80g" : "cpu");
+            const double travel = is_gpu ? (double)(ep - 1) : 8.0 * (ep - 1) / ep;
+            const double bytes = travel * 2 * rows * 1000 * cs_device_element_bytes(class);
+            const double want = 3.0 * (double)class->link_latency_ns +
+                                bytes / (double)class->link_bytes_per_s * 1e9;
+            const double got = (double)cs_experts_move_ns(&arch, rows, CS_EXPERTS_FWD, ep, class);
+            if (!(want <= got && got <= want + 2.0))
+                fail_msg("%s, ep %d: %.0f ns, not %.0f", class->name, ep, got, want);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
         cmocka_unit_test(ranks_with_some_experts_have_less),
+        cmocka_unit_test(ways_to_experts_take_what_travels),
         cmocka_unit_test(splitting_rows_keeps_less),
         cmocka_unit_test(plans_say_whether_rows_are_split),
     };
