@@ -28,7 +28,7 @@ static const struct kind {
 } kinds[CS_GROUP_KINDS] = {
     [CS_GROUP_CP] = {"its context",                                CS_DEVICE_COMM_ROWS,  false},
     [CS_GROUP_TP] = {"those that share its matrices",              CS_DEVICE_COMM_SUMS,  true },
-    [CS_GROUP_EP] = {"those that have its other experts",          CS_DEVICE_COMM_ROWS,  false},
+    [CS_GROUP_EP] = {"those that have its other experts",          CS_DEVICE_COMM_SUMS,  true },
     [CS_GROUP_ITEMS] = {"those that share the items of its encoders", CS_DEVICE_COMM_ROWS,  false},
     [CS_GROUP_COPIES] = {"those that have copies of its encoders",     CS_DEVICE_COMM_GROUP, false},
 };
