@@ -548,6 +548,70 @@ static void a_branch_that_does_not_fit_is_told_how_many_stages_would_do(void **s
     cs_test_planned_free(&m);
 }
 
+/* Sets what "parallel.BRANCH.KEY = VALUE" says; false: it is no more of that. */
+static bool set_remedy(struct cs_test_planned *m, const char *text, char key[16])
+{
+    static char word[16];
+    char branch[32], value[16];
+    if (sscanf(text, "parallel.%31[a-z].%15[a-z] = %15[a-z0-9\"]", branch, key, value) != 3)
+        return false;
+    for (int32_t i = 0; i < m->spec->n_parallel; i++) {
+        struct cs_spec_parallel *own = &m->spec->parallel[i];
+        if (strcmp(own->branch, branch) != 0)
+            continue;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(value + 1, "\""), value + 1);
+        if (strcmp(key, "recompute") == 0)
+            own->recompute = word;
+        if (strcmp(key, "offload") == 0)
+            own->offload = word;
+        if (strcmp(key, "pp") == 0)
+            own->pp = atoi(value);
+        if (strcmp(key, "tp") == 0)
+            own->tp = atoi(value);
+        if (strcmp(key, "zero") == 0)
+            own->zero = atoi(value);
+    }
+    return true;
+}
+
+/* On smaller and smaller devices: each setting that a refusal names, alone. */
+static void what_is_said_to_fit_fits(void **state)
+{
+    static const char *const keys[] = {"pp", "recompute", "zero", "tp", "offload"};
+    bool is_named[CS_ARRAY_LEN(keys)] = {false};
+    struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){
+        .llm_layers = 8, .llm_width = 256, .dp = 2, .slots = 4, .seq_tokens = 512});
+    struct cs_device_class small = *cs_device_class_find("a40-48g");
+    struct cs_cluster cluster = {&small, 64, 8};
+    int n_refused = 0;
+    (void)state;
+    for (small.mem_bytes = INT64_C(1) << 28; small.mem_bytes > 1 << 20;
+         small.mem_bytes -= small.mem_bytes / 12) {
+        struct cs_err err = {.text = ""};
+        if (cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &err) == CS_OK)
+            continue;
+        const char *at = strstr(err.text, "; parallel.");
+        for (; at != NULL; at = strstr(at, ", parallel.")) {
+            char key[16];
+            struct cs_spec kept = *m.spec;
+            at += 2;
+            if (strchr(at, '=') == NULL || !set_remedy(&m, at, key))
+                break;
+            if (cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err) != CS_OK)
+                fail_msg("%s: it does not: %s", err.text, m.err.text);
+            *m.spec = kept;
+            for (size_t k = 0; k < CS_ARRAY_LEN(keys); k++)
+                is_named[k] |= strcmp(keys[k], key) == 0;
+            n_refused++;
+        }
+    }
+    assert_true(n_refused > 10);
+    for (size_t k = 0; k < 4; k++)
+        if (!is_named[k])
+            fail_msg("%s is never named", keys[k]);
+    cs_test_planned_free(&m);
+}
+
 /* the fewest bytes of a device on which the plan fits; the refusal of one less is in m->err */
 static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
 {
@@ -611,6 +675,7 @@ int main(void)
         cmocka_unit_test(memory_that_does_not_fit_is_refused),
         cmocka_unit_test(a_cut_knows_what_is_made_again),
         cmocka_unit_test(a_branch_that_does_not_fit_is_told_how_many_stages_would_do),
+        cmocka_unit_test(what_is_said_to_fit_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

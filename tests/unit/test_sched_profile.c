@@ -1,6 +1,7 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
@@ -421,6 +422,52 @@ static void a_profile_is_written_as_it_was_read(void **state)
     done(&m, first);
 }
 
+static json_t *link_row(const char *op, int ranks, int latency_ns, int bytes_per_s)
+{
+    return json_pack("{s:s, s:i, s:i, s:i}", "op", op, "ranks", ranks, "latency_ns", latency_ns,
+                     "bytes_per_s", bytes_per_s);
+}
+
+/* A ring of n ranks takes 2 (n - 1) steps for 2 (n - 1) / n of the bytes; the largest group counts, a message where
+ * no ring was measured; the plan's prediction follows. */
+static void links_are_those_that_were_measured(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 2, .llm_pp = 2};
+    struct made m = {.arena = cs_arena_new(0)};
+    struct cs_profile *read;
+    json_t *first, *links = json_array();
+    struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
+    json_t *profile = with_step(text_profile(graph, "cpu"));
+    struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8}, own = cluster;
+    (void)state;
+    cs_profile_cluster(NULL, m.arena, &own);
+    assert_ptr_equal(own.device, cluster.device);
+    json_object_set_new(profile, "links", links);
+    json_array_append_new(links, link_row("send", 2, 700, 5000));
+    need(&m, cs_profile_read(profile, m.arena, &read, &m.err));
+    cs_profile_cluster(read, m.arena, &own);
+    assert_true(own.device->link_latency_ns == 700 && own.device->link_bytes_per_s == 5000);
+    assert_true(own.device->flops == cluster.device->flops);
+    json_array_append_new(links, link_row("all-reduce", 4, 6000, 1000));
+    json_array_append_new(links, link_row("all-gather", 8, 1, 1));
+    json_array_append_new(links, link_row("all-reduce", 2, 10, 10));
+    need(&m, cs_profile_read(profile, m.arena, &read, &m.err));
+    assert_int_equal(read->n_links, 4);
+    cs_profile_cluster(read, m.arena, &own);
+    assert_true(own.device->link_latency_ns == 1000 && own.device->link_bytes_per_s == 1500);
+    json_t *again = cs_profile_json(read);
+    assert_true(json_equal(json_object_get(again, "links"), links));
+    json_decref(again);
+    need(&m, make(&m, &options, json_incref(profile)));
+    need(&m, cs_spec_cluster(m.spec, m.arena, &m.cluster, &m.err));
+    assert_int_equal(m.cluster.device->link_latency_ns, 1000);
+    json_object_del(json_array_get(links, 0), "bytes_per_s");
+    assert_int_equal(cs_profile_read(profile, m.arena, &read, &m.err), CS_INVALID);
+    assert_non_null(strstr(m.err.text, "links[0]"));
+    json_decref(profile);
+    done(&m, first);
+}
+
 static void refused(const struct cs_test_spec *options, json_t *(*change)(json_t *profile),
                     const char *device, const char *says)
 {
@@ -550,6 +597,7 @@ int main(void)
         cmocka_unit_test(messages_take_their_part_of_a_device),
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),
+        cmocka_unit_test(links_are_those_that_were_measured),
         cmocka_unit_test(what_was_measured_on_something_else_is_refused),
         cmocka_unit_test(times_that_are_none_are_refused),
         cmocka_unit_test(a_profile_serves_every_frozen_setting),
