@@ -36,7 +36,7 @@ void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
                      const struct cs_span_events *events);
 /* How long a step took from the first rank's begin to the last one's end; the first CS_CALIBRATE_STEPS count. */
 void cs_measured_note_step(struct cs_measured *m, int64_t step_ns);
-int64_t cs_measured_step_ns(const struct cs_measured *m); /* their median; 0: none */
+int64_t cs_measured_step_ns(const struct cs_measured *m); /* their lower quartile; 0: none */
 /* Mean of one action in ns; -1: never seen. stage -1: the rank's own. */
 int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t rank,
                             enum cs_op op);

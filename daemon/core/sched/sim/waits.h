@@ -5,8 +5,8 @@
 
 #include "core/sched/sim/calibrate.h"
 
-/* Sets what a message takes beside its transfer (hop_ns) such that the simulated step is as long as the median of
- * those that were noted (cs_measured_note_step); where messages cannot make up for it, for there are few or none,
+/* Sets what a message takes beside its transfer (hop_ns) such that the simulated step is as long as the lower
+ * quartile of those that were noted (cs_measured_note_step); where messages cannot make up for it, for there are few or none,
  * the rest belongs to the step (rest_ns). Nothing is set where none was noted, or the simulated step is as long
  * without. cores: as in cs_sim_options. */
 enum cs_status cs_measured_fit_waits(struct cs_measured *m, const struct cs_program *program,
