@@ -1,7 +1,8 @@
 #!/bin/bash
-# Jobs in many layouts through daemon, feeder and workers: tests/gpu/layouts.sh [--gpus N] [--only TEXT] [--exact] [--cpu] [BUILD]
+# Jobs in many layouts through daemon, feeder and workers: tests/gpu/layouts.sh [--gpus N] [--only TEXT] [--part K/N] [--exact] [--cpu] [BUILD]
 #   --gpus N  most GPUs of a job (default: all that are there)
 #   --only TEXT  of the layouts those whose names have the text
+#   --part K/N  of those every Nth, from the Kth: N such commands at once share a machine with many cores
 #   --exact   also the quickstart's job to its end on one GPU and on all: at least 95 % exact match
 #   --cpu     CPU ranks, to try the script where there is no GPU
 #   BUILD     build directory with bin and lib (default: build)
@@ -12,7 +13,7 @@
 # with all state in bf16; when a job with replicas, killed after a checkpoint, ends with the weights of the one that
 # was not; and when nothing is left afterwards. Exit: 0 passed, 1 not, 77 no GPU.
 set -u
-numbers='gpus only' only= switches=exact is_exact=no
+numbers='gpus only part' only= part=1/1 switches=exact is_exact=no
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU') || gpus=4 # CPU ranks; without --cpu it is seen that there is no GPU
 . "$(dirname "$0")/node.sh"
 make_model small 256
@@ -38,11 +39,13 @@ sys.exit(0 if worst <= float(sys.argv[1]) else 1)
 PY
 }
 
-# is_wanted RANKS NAME: there are as many GPUs, and nothing else is asked for
+# is_wanted RANKS NAME: there are as many GPUs, nothing else is asked for, and it is this command's turn
+turn=0
 is_wanted() {
   [ "$1" -le "$gpus" ] || return 1
-  case $2 in *"$only"*) return 0 ;; esac
-  return 1
+  case $2 in *"$only"*) ;; *) return 1 ;; esac
+  turn=$((turn + 1))
+  [ $((turn % ${part#*/})) -eq $((${part%/*} % ${part#*/})) ]
 }
 
 # compare RANKS NAME PLAN [KEY=VALUE...]: the layout against one rank with the same keys; in fp32 unless they name a
@@ -307,6 +310,6 @@ if [ $is_exact = yes ]; then
   fi
 fi
 [ -z "$(our_pids cornstarch-worker)$(our_pids cornstarch-feeder)$(our_pids cornstarch-runner)" ] || fail "processes are left: $(our_pids)"
-until_true "the GPUs are free" are_gpus_free
+[ "$part" != 1/1 ] || until_true "the GPUs are free" are_gpus_free
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
