@@ -198,6 +198,36 @@ static void memory_classes_are_closed_forms(void **state)
     cs_memory_add(layer, 2, &load, &m);
     assert_int_equal(m.weights, 25 + 3);
     assert_int_equal(m.grads, 10);
+    assert_int_equal(m.workspace, 30 + 100 + 40);
+}
+
+/* Layers take turns at two buffers where one comes while the other works, wherever a stage begins and
+ * however many pieces of the branch a rank has. */
+static void what_zero_makes_whole_takes_turns(void **state)
+{
+    const struct cs_search_layer layer[4] = {
+        {.weight_bytes = 100, .grad_bytes = 40, .work_bytes = 9},
+        {.weight_bytes = 11,  .work_bytes = 30},
+        {.weight_bytes = 70,   .grad_bytes = 70,  .work_bytes = 8               },
+        {.weight_bytes = 20,    .grad_bytes = 5,  .work_bytes = 7},
+    };
+    struct cs_memory_load load = {.zero = 3, .shards = 4, .chunks = 1, .turns = 2};
+    struct cs_memory all = {0}, part = {0}, own = {0};
+    (void)state;
+    cs_memory_add(layer, 4, &load, &all);
+    assert_int_equal(all.workspace, 30 + (100 + 40) + (20 + 5));
+    cs_memory_add(layer, 1, &load, &part);
+    load.first = 3;
+    cs_memory_add(layer + 3, 1, &load, &part);
+    assert_int_equal(part.workspace, 9 + (100 + 40) + (20 + 5));
+    load.zero = 2;
+    load.first = 0;
+    cs_memory_add(layer, 4, &load, &own);
+    assert_int_equal(own.workspace, 30 + 70 + 5);
+    load.shards = 1; /* nothing is divided */
+    own = (struct cs_memory){0};
+    cs_memory_add(layer, 4, &load, &own);
+    assert_int_equal(own.workspace, 30);
 }
 
 static void what_does_not_fit_is_refused_with_figures(void **state)
@@ -249,6 +279,7 @@ int main(void)
         cmocka_unit_test(plans_come_fastest_first_and_name_the_bottleneck),
         cmocka_unit_test(explanations_carry_the_figures),
         cmocka_unit_test(memory_classes_are_closed_forms),
+        cmocka_unit_test(what_zero_makes_whole_takes_turns),
         cmocka_unit_test(what_does_not_fit_is_refused_with_figures),
         cmocka_unit_test(memory_refusal_names_rank_and_classes),
     };

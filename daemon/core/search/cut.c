@@ -53,7 +53,8 @@ static int64_t cost_of(const struct cs_trial *t, const struct cs_search_layer *l
     return cut == CS_CUT_LAYERS ? 1 : cs_search_layer_ns(l, cut);
 }
 
-static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end, int64_t work)
+static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end,
+                 const struct cs_memory_work *work)
 {
     if (x->cap <= 0)
         return true;
@@ -62,7 +63,8 @@ static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end, int64_
     cs_memory_add(NULL, 0, &load, &beside);
     if (end - first == x->n)
         cs_memory_share(&x->t->option[x->b]->shared, &load, &beside);
-    int64_t bytes = x->state[end] - x->state[first] + cs_memory_total(&beside) + work +
+    int64_t bytes = x->state[end] - x->state[first] + cs_memory_total(&beside) +
+                    cs_memory_workspace(work) +
                     in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]);
     if (bytes > x->cap && (x->fewest == 0 || bytes < x->fewest))
         x->fewest = bytes;
@@ -71,17 +73,20 @@ static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end, int64_
 
 static void fill_cell(struct cutter *x, int32_t k, int32_t j)
 {
-    int64_t width = x->n + 1, *best = &x->best[k * width + j], work = 0;
+    int64_t width = x->n + 1, *best = &x->best[k * width + j];
+    struct cs_memory_work work = {0};
+    const struct cs_memory_load load = {.zero = x->t->c->zero[x->b],
+                                        .shards = cs_trial_shards(x->t, x->b),
+                                        .turns = x->t->problem->zero_turns};
     *best = -1;
     for (int32_t i = j - 1; i >= k - 1; i--) {
         const struct cs_search_layer *l = &x->t->layer[x->b][i];
         int64_t before = x->best[(k - 1) * width + i], stage = x->sum[j] - x->sum[i];
-        int64_t own = cs_memory_work(l, x->t->c->zero[x->b]);
-        work = own > work ? own : work;
+        cs_memory_add_work(l, i, &load, &work);
         if (*best >= 0 && stage > *best)
             break;
         int64_t value = before > stage ? before : stage;
-        if (before < 0 || (*best >= 0 && value > *best) || !fits(x, k - 1, i, j, work))
+        if (before < 0 || (*best >= 0 && value > *best) || !fits(x, k - 1, i, j, &work))
             continue;
         *best = value;
         x->from[k * width + j] = i;

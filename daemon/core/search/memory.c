@@ -8,29 +8,46 @@ static int64_t shard(int64_t bytes, bool is_sharded, int32_t shards)
     return is_sharded && shards > 1 ? (bytes + shards - 1) / shards : bytes;
 }
 
-int64_t cs_memory_work(const struct cs_search_layer *layer, int zero)
+static int64_t larger(int64_t a, int64_t b)
 {
-    return layer->work_bytes + (zero >= 2 ? layer->grad_bytes : 0) +
-           (zero >= 3 ? layer->weight_bytes : 0);
+    return a > b ? a : b;
+}
+
+void cs_memory_add_work(const struct cs_search_layer *layer, int32_t number,
+                        const struct cs_memory_load *load, struct cs_memory_work *work)
+{
+    const int32_t turn = number % (load->turns > 1 ? load->turns : 1);
+    const bool is_divided = load->shards > 1;
+    const int64_t whole = (is_divided && load->zero >= 2 ? layer->grad_bytes : 0) +
+                          (is_divided && load->zero >= 3 ? layer->weight_bytes : 0);
+    work->work = larger(work->work, layer->work_bytes);
+    work->whole[turn] = larger(work->whole[turn], whole);
+}
+
+int64_t cs_memory_workspace(const struct cs_memory_work *work)
+{
+    int64_t bytes = work->work;
+    for (int32_t i = 0; i < CS_ZERO_TURNS; i++)
+        bytes += work->whole[i];
+    return bytes;
 }
 
 void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
                    const struct cs_memory_load *load, struct cs_memory *memory)
 {
-    int64_t saved = 0, workspace = 0;
+    int64_t saved = 0;
     int32_t chunks = load->chunks > 1 ? load->chunks : 1;
     for (int32_t i = 0; i < n; i++) {
         memory->weights += shard(layer[i].weight_bytes, load->zero >= 3, load->shards);
         memory->grads += shard(layer[i].grad_bytes, load->zero >= 2, load->shards);
         memory->optimizer += shard(layer[i].optim_bytes, load->zero >= 1, load->shards);
         saved += layer[i].saved_bytes;
-        int64_t work = cs_memory_work(&layer[i], load->zero);
-        workspace = work > workspace ? work : workspace;
+        cs_memory_add_work(&layer[i], load->first + i, load, &memory->of_work);
     }
     memory->activations += (saved * load->in_flight + chunks - 1) / chunks;
     memory->boundary += (2 + (load->has_in_grad ? 1 : 0)) * load->in_bytes +
                         (2 + (load->has_out_grad ? 1 : 0)) * load->out_bytes;
-    memory->workspace = workspace > memory->workspace ? workspace : memory->workspace;
+    memory->workspace = cs_memory_workspace(&memory->of_work);
 }
 
 void cs_memory_share(const struct cs_search_layer *shared, const struct cs_memory_load *load,

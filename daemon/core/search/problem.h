@@ -59,6 +59,7 @@ struct cs_search_problem {
     int32_t n_branches, llm;                                /* llm: which branch is the LLM */
     int32_t n_ranks, ranks_per_node;
     int64_t mem_bytes;                         /* of a rank, 0: no bound */
+    int32_t zero_turns;                        /* core/plan/cost/zero.h; 0: 1 */
     int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured
                                                 * takes no time */
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */

@@ -99,6 +99,8 @@ struct cs_memory_load cs_trial_load(const struct cs_trial *t, int32_t b, int32_t
     struct cs_memory_load load = {.zero = t->c->zero[b],
                                   .shards = cs_trial_shards(t, b),
                                   .chunks = 1,
+                                  .first = first,
+                                  .turns = t->problem->zero_turns,
                                   .in_bytes = s > 0 ? shared_rows(t, b, false) : 0,
                                   .has_in_grad = s > 0 && t->trains[b][first],
                                   .has_out_grad = t->trains[b][end]};
@@ -120,6 +122,7 @@ void cs_trial_add_encoders(const struct cs_trial *t, struct cs_memory *memory)
             continue;
         struct cs_memory_load load = {.zero = t->c->zero[e],
                                       .shards = cs_trial_shards(t, e),
+                                      .turns = t->problem->zero_turns,
                                       .out_bytes = shared_rows(t, e, true)};
         cs_memory_add(t->layer[e], t->problem->branch[e].n_layers, &load, memory);
     }

@@ -82,13 +82,14 @@ int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *
                             int element)
 {
     const struct cs_stage *s = &plan->stages[stage];
-    const int32_t holders = cs_plan_holders(plan, s->rank);
-    int64_t most[2] = {0, 0};
+    const int32_t holders = cs_plan_holders(plan, s->rank), turns = cs_zero_turns(element);
+    int64_t most[CS_ZERO_TURNS] = {0};
     if (s->zero < 2 || holders < 2)
         return 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++)
-        most[l & 1] = larger(most[l & 1], whole_bytes(graph, &graph->layers[l], s, element));
-    return element == 4 ? larger(most[0], most[1]) : most[0] + most[1];
+        most[l % turns] =
+            larger(most[l % turns], whole_bytes(graph, &graph->layers[l], s, element));
+    return most[0] + most[1];
 }
 
 /* half a ring over the ranks: each sends all parts but its own */

@@ -11,13 +11,21 @@
 #include "core/plan/cost/profile.h"
 #include "core/plan/plan.h"
 
+/* Buffers at which layers take turns with what is whole while they run: on a GPU one comes or goes while the
+ * other works; a CPU rank has one. */
+enum { CS_ZERO_TURNS = 2 };
+
+static inline int32_t cs_zero_turns(int element)
+{
+    return element == 4 ? 1 : CS_ZERO_TURNS;
+}
+
 /* cs_layer_bytes of one of `holders` ranks that have the layer, every ep-th with the same experts */
 struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                                        const struct cs_slot_budget *budget,
                                        const struct cs_device_class *device, int32_t zero,
                                        int32_t holders, int32_t ep);
-/* Memory for what is whole while a layer runs: of two layers that follow each other on a GPU, where
- * one comes or goes while the other works; of one on a CPU rank. */
+/* Memory for what is whole while a layer runs: that of the largest layers of each turn. */
 int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
 /* Times of stages grow by what is not hidden behind their layers; on CPU ranks nothing is. is_split: the
