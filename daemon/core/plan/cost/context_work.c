@@ -5,7 +5,8 @@
 
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/links.h"
+#include "core/plan/cost/stretch.h"
 #include "core/plan/tokens/context_map.h"
 
 /* ---- the slot ---- */
@@ -260,30 +261,6 @@ static int64_t longest(const struct cs_context_work *w, const double *pairs,
     return (int64_t)ceil(most * (double)ns);
 }
 
-static int64_t link_ns(const struct cs_device_class *device, int64_t bytes)
-{
-    if (bytes == 0 || device->link_bytes_per_s <= 0)
-        return 0;
-    return device->link_latency_ns +
-           cs_divide_up((cs_u128)bytes * 1000000000u, device->link_bytes_per_s);
-}
-
-/* Rows in order, as many on every rank; what enters and leaves a layer goes between them and the ranks
- * of the map, all but the part that is there. */
-static void stretch_cost(const struct cs_context_work *work, const struct cs_graph *graph,
-                         const struct cs_layer *layer, const struct cs_device_class *device,
-                         struct cs_layer_cost *cost)
-{
-    const int32_t n = work->ranks;
-    const int64_t rows = (work->n_rows + n - 1) / n * (n - 1) / n;
-    const int64_t width = cs_layer_arch(graph, layer)->width;
-    const int64_t move_ns = 2 * link_ns(device, rows * width * cs_device_element_bytes(device));
-    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
-    cost->fwd_ns = (cost->fwd_ns + n - 1) / n + move_ns;
-    cost->bwd_input_ns = (cost->bwd_input_ns + n - 1) / n + (has_backward ? move_ns : 0);
-    cost->bwd_weight_ns = (cost->bwd_weight_ns + n - 1) / n;
-}
-
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
@@ -291,8 +268,10 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
 {
     static const struct cs_time_parts by_rows = {0, 0};
     const int32_t id = cs_layer_attention_id(graph, layer);
+    const struct cs_stretch stretch = {
+        .graph = graph, .device = device, .ranks = work->ranks, .tp = tp, .n_rows = work->n_rows};
     if (cs_context_is_stretched(layer)) {
-        stretch_cost(work, graph, layer, device, cost);
+        cs_stretch_cost(&stretch, layer, cost);
         return;
     }
     const double *pairs = id >= 0 ? work->pairs + (int64_t)id * work->ranks : NULL;
@@ -305,8 +284,8 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
     const int64_t kv = cs_attention_kv_width(cs_layer_attention(graph, layer));
     const int64_t columns = 2 * ((kv + tp - 1) / tp);
     const int64_t moved = work->moved[id];
-    cost->fwd_ns += link_ns(device, moved * columns * element);
+    cost->fwd_ns += cs_link_ns(device, moved * columns * element);
     if (layer->needs_input_grad || layer->needs_weight_grad)
         cost->bwd_input_ns +=
-            link_ns(device, moved * columns * element) + link_ns(device, moved * columns * 4);
+            cs_link_ns(device, moved * columns * element) + cs_link_ns(device, moved * columns * 4);
 }

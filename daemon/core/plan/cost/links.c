@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+#include "core/plan/cost/round.h"
+
+int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes)
+{
+    if (bytes == 0 || device->link_bytes_per_s <= 0)
+        return 0;
+    return device->link_latency_ns +
+           cs_divide_up((cs_u128)bytes * 1000000000u, device->link_bytes_per_s);
+}
+
 /* A ring of n sums n parts in n - 1 steps and sends them around in as many: 2 (n - 1) latencies, and
  * 2 (n - 1) / n of the bytes over each link. */
 bool cs_profile_ring(const struct cs_profile *profile, int64_t *latency_ns, int64_t *bytes_per_s)

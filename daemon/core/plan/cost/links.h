@@ -5,6 +5,8 @@
 #include "core/model/spec.h"
 #include "core/plan/cost/profile.h"
 
+/* What so many bytes take over the device's link; none, or a link whose speed is not known, take no time. */
+int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes);
 /* What one step of a ring between two ranks takes, from the largest group whose all-reduce was measured; without one
  * what a message takes. false: nothing of it was measured. */
 bool cs_profile_ring(const struct cs_profile *profile, int64_t *latency_ns, int64_t *bytes_per_s);
