@@ -39,7 +39,9 @@ int cs_draw_wrap(struct cs_area area, int x, int y, int width, int rows, enum cs
             cs_draw_cut(area, x, y + row, width, style, glyphs, text);
             return rows;
         }
-        cs_draw_n(area, x, y + row, style, text, n);
+        const size_t gap = row > 0 ? strspn(text, " ") : 0; /* what is left of a wide one */
+        if (gap < n)
+            cs_draw_n(area, x, y + row, style, text + gap, n - gap);
         text += n;
     }
     return row;

@@ -7,6 +7,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
+#include "core/base/units.h"
 
 void cs_gpu_number(char *out, int64_t value, int64_t unit, const char *suffix)
 {
@@ -68,7 +69,7 @@ void cs_gpu_processes(const struct cs_store_gpu *gpu, struct cs_area area, int y
         const struct cs_store_gpu_process *p = &gpu->process[i];
         char memory[CS_GPU_CELL] = "-", line[2 * CS_GPU_CELL];
         if (p->mem_bytes >= 0)
-            snprintf(memory, sizeof memory, "%.1f GiB", (double)p->mem_bytes / (1 << 30));
+            cs_bytes_print(memory, sizeof memory, (uint64_t)p->mem_bytes);
         snprintf(line, sizeof line, "%-8lld %9s    %s", (long long)p->pid, memory,
                  p->command[0] ? p->command : "not seen from here");
         cs_draw_cut(area, 1, y, area.w - 2, CS_STYLE_TEXT, glyphs, line);

@@ -10,6 +10,7 @@
 #include "console/views/gpu_card.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 
 enum { N_COLUMNS = 11, CELL = CS_GPU_CELL, MIN_LIST = 5, ROWS = 64 };
 
@@ -124,7 +125,8 @@ static void memory_cell(char *out, const struct cs_store_gpu *gpu, int width,
         return;
     }
     if (gpu->mem_bytes < 0) { /* of a CPU rank: the machine's memory is everybody's */
-        snprintf(out, CELL, "%s %4s GiB", text, used);
+        cs_bytes_print(used, sizeof used, (uint64_t)gpu->mem_used_bytes);
+        snprintf(out, CELL, "%s %8s", text, used);
         return;
     }
     snprintf(out, CELL, width < 8 ? "%s %4s/%s" : "%s %4s/%s GiB", text, used, all);
@@ -202,12 +204,12 @@ static enum cs_style temp_style(const struct cs_store_gpu *gpu)
 
 /* --- the list --------------------------------------------------------------------------------- */
 
-/* Figures are dropped or whole, never cut in the middle. */
+/* Bars with their figures are dropped or whole, never cut in the middle. */
 static void keep_figures_whole(struct cs_column own[N_COLUMNS], const struct gpu_cells *cells,
                                int rows)
 {
     memcpy(own, columns, sizeof columns);
-    for (int c = 2; c <= 6; c++)
+    for (int c = 2; c <= 3; c++)
         for (int i = 0; i < rows; i++) {
             int width = cs_utf8_width(cells[i].text[c], strlen(cells[i].text[c]));
             own[c].min_width = width > own[c].min_width ? width : own[c].min_width;

@@ -9,6 +9,8 @@
 #include "console/views/failure.h"
 #include "console/views/job_rows.h"
 
+enum { AT = 12, MOST_ROWS = 4, ROOMY = 14 /* rows: where fields may take more than one */ };
+
 struct detail {
     struct cs_area area;
     enum cs_glyph_set glyphs;
@@ -25,7 +27,8 @@ static void put(struct detail *d, const char *label, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     cs_draw(d->area, 1, d->y, CS_STYLE_TITLE, label);
-    cs_draw_cut(d->area, 12, d->y++, d->area.w - 13, CS_STYLE_TEXT, d->glyphs, text);
+    d->y += cs_draw_wrap(d->area, AT, d->y, d->area.w - AT - 1, d->area.h < ROOMY ? 1 : MOST_ROWS,
+                         CS_STYLE_TEXT, d->glyphs, text);
 }
 
 static void put_modules(struct detail *d, const struct cs_graph *graph)
@@ -68,10 +71,10 @@ static void put_loss(struct detail *d, const struct cs_store *store)
     if (cs_series_last_step(store->loss) < 0 || width < 8)
         return;
     cs_draw(d->area, 1, d->y, CS_STYLE_TITLE, "loss");
-    int n = cs_spark_draw(store->loss, d->area, 12, d->y, width, d->glyphs, &low, &high);
+    int n = cs_spark_draw(store->loss, d->area, AT, d->y, width, d->glyphs, &low, &high);
     cs_fmt_known_loss(from, sizeof from, low);
     cs_fmt_known_loss(to, sizeof to, high);
-    cs_drawf(d->area, 12 + n + 2, d->y++, CS_STYLE_DIM, "%s to %s", from, to);
+    cs_drawf(d->area, AT + n + 2, d->y++, CS_STYLE_DIM, "%s to %s", from, to);
 }
 
 static void put_now(struct detail *d, const struct cs_store *store, const struct cs_store_job *job)
@@ -90,20 +93,34 @@ static enum cs_style level_style(int level)
     return level == CS_ERROR ? CS_STYLE_BAD : level == CS_WARN ? CS_STYLE_WARN : CS_STYLE_TEXT;
 }
 
+/* rows of a note that may take so many */
+static int rows_of(const struct detail *d, const struct cs_store *store, int note, int most)
+{
+    const int rows = cs_wrap_rows(cs_store_line(&store->notes, note)->text, d->area.w - AT - 1);
+    return rows < most ? rows : most;
+}
+
+/* The newest that there is room for, whole as far as all of them are there then. */
 static void put_notes(struct detail *d, const struct cs_store *store)
 {
-    int room = d->area.h - d->y - 1, n = store->notes.n;
-    int first = n > room ? n - room : 0;
-    if (n == 0 || room < 1)
-        return;
-    d->y++;
+    const int room = d->area.h - d->y - 1, n = store->notes.n;
+    int most = MOST_ROWS + 1, used = room + 1, first = n;
+    while (used > room && --most > 0) {
+        used = 0;
+        for (int i = 0; i < n; i++)
+            used += rows_of(d, store, i, most);
+    }
+    most = most > 0 ? most : 1;
+    for (used = 0; first > 0 && used + rows_of(d, store, first - 1, most) <= room; first--)
+        used += rows_of(d, store, first - 1, most);
+    d->y += first < n;
     for (int i = first; i < n; i++) {
         const struct cs_store_line *note = cs_store_line(&store->notes, i);
         char clock[CS_FMT_CAP];
         cs_fmt_clock(clock, sizeof clock, note->wall_ns);
         cs_draw(d->area, 1, d->y, CS_STYLE_DIM, clock);
-        cs_draw_cut(d->area, 12, d->y++, d->area.w - 13, level_style(note->level), d->glyphs,
-                    note->text);
+        d->y += cs_draw_wrap(d->area, AT, d->y, d->area.w - AT - 1, most, level_style(note->level),
+                             d->glyphs, note->text);
     }
 }
 
@@ -116,8 +133,8 @@ static void put_alarms(struct detail *d, const struct cs_store_job *job)
     if (job->n_alarms > 1)
         snprintf(more, sizeof more, "(1 of %d) ", job->n_alarms);
     cs_draw(d->area, 1, d->y, CS_STYLE_TITLE, "alarm");
-    cs_draw_cut(d->area, 12, d->y, d->area.w - 13, CS_STYLE_TEXT, d->glyphs, more);
-    const int at = 12 + (int)strlen(more);
+    cs_draw_cut(d->area, AT, d->y, d->area.w - AT - 1, CS_STYLE_TEXT, d->glyphs, more);
+    const int at = AT + (int)strlen(more);
     cs_draw_cut(d->area, at, d->y++, d->area.w - 1 - at, level_style(job->alarm_level), d->glyphs,
                 job->alarm);
 }

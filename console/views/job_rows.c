@@ -16,7 +16,7 @@ const struct cs_column cs_job_columns[CS_JOB_COLUMNS] = {
     {"NAME",    8, 28, 0, CS_ALIGN_LEFT },
     {"OWNER",   4, 12, 7, CS_ALIGN_LEFT },
     {"STATE",   5, 9,  0, CS_ALIGN_LEFT },
-    {"STEP",    7, 17, 0, CS_ALIGN_LEFT },
+    {"STEP",    7, 17, 0, CS_ALIGN_RIGHT},
     {"LOSS",    6, 8,  1, CS_ALIGN_RIGHT},
     {"EXACT",   5, 6,  6, CS_ALIGN_RIGHT},
     {"STEP MS", 5, 9,  2, CS_ALIGN_RIGHT},

@@ -38,6 +38,28 @@ PY
 [ "$(awk 'NR > 1 { print $1 }' last.txt | sort -nu | tr '\n' ' ')" = "9 10 11 " ] || fail "last steps: $(cat last.txt)"
 [ "$("$C" metrics "$id" --limit 5 --lines | wc -l)" = 5 ] || fail "a limit of 5 rows"
 
+# --- as a table in a terminal: figures are whole at every width, the most important ones are there
+for width in 60 80 100 200; do
+  script -qec "stty cols $width; '$C' metrics $id" /dev/null | tr -d '\r' >"table.$width"
+done
+python3 - <<'PY' || fail "a table: $(cat table.100)"
+import json, math
+rows = [json.loads(line) for line in open("all.lines")]
+for width, most in ((60, 6), (80, 8), (100, 10), (200, 99)):
+    lines = open(f"table.{width}").read().splitlines()
+    titles = lines[0].split()
+    assert titles[:3] == ["step", "kind", "loss"] and 4 <= len(titles) <= most, titles
+    assert max(map(len, lines)) <= width and len(lines) == len(rows) + 1
+    for line, row in zip(lines[1:], rows):
+        cells = dict(zip(titles, line.split()))
+        assert len(line.split()) == len(titles) and int(cells["step"]) == row["step"] and cells["kind"] == row["kind"]
+        assert math.isclose(float(cells["loss"]), row["loss"], rel_tol=1e-5), line
+assert {"tokens_per_s", "mfu", "bubble", "memory_gib"} < set(titles) and "power_w" not in titles, titles
+PY
+"$C" metrics "$id" --columns parts | grep -qE ', \.\.\.|^[a-z]+ [0-9.e-]+(, [a-z]+ [0-9.e-]+)*$' || fail 'parts of a step as text'
+
+"$C" logs "$id" >said && grep -q 'state=RUN$' said || fail "a state before the first step: $(grep state= said)"
+
 # --- what a step's time was made of: parts of a rank's time, busy shares as the bubbles have them, FLOPs counted here
 python3 - "$jobs/$id/journal" <<'PY' || fail "parts of a step"
 import json, math, sys

@@ -255,7 +255,7 @@ static void write_logs(const struct cs_test_replay *t, const char *dir)
         tmpdir_write(tmpdir_path(dir, name), text, (size_t)n);
     }
     static const char runner[] =
-        "2026-07-25T17:20:00.000Z info state state=RUN step=-1 reason=\"\"\n"
+        "2026-07-25T17:20:00.000Z info state state=RUN step=\"\" reason=\"\"\n"
         "2026-07-25T17:20:00.000Z warn note text=\"a sample was skipped: picture 17 is no PNG\"\n"
         "2026-07-25T17:20:01.000Z info step step=39 loss=1.0204 grad_norm=1.25 lr=0.002 "
         "step_ms=321.5 tokens_per_s=299\n"

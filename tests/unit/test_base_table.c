@@ -76,6 +76,31 @@ static void narrow_table_shrinks_then_drops_by_priority(void **state)
              " 3  ~\n");
 }
 
+/* What is aligned to the right is read as a number: "736/18~" would be a lie. */
+static void figures_are_whole_or_not_there(void **state)
+{
+    (void)state;
+    static const struct cs_column figures[] = {
+        {"NAME",   4, 0, 0, CS_ALIGN_LEFT },
+        {"STEP",   4, 0, 0, CS_ALIGN_RIGHT},
+        {"LOSS",   4, 0, 1, CS_ALIGN_RIGHT},
+        {"MEMORY", 4, 0, 2, CS_ALIGN_RIGHT},
+    };
+    static const char *const row[] = {"a-name-of-a-job", "1736/180000", "0.0193471", "19.6 MiB"};
+    struct cs_table *table = cs_table_new(figures, (int)CS_ARRAY_LEN(figures));
+    cs_table_add(table, row);
+    for (int width = 17; width < 60; width++) { /* 17: the narrowest name beside the step */
+        int widths[CS_ARRAY_LEN(figures)], shown = 0;
+        cs_table_widths(table, width, widths);
+        for (size_t i = 1; i < CS_ARRAY_LEN(figures); i++) {
+            assert_true(widths[i] == 0 || widths[i] >= (int)strlen(row[i]));
+            shown += widths[i] > 0;
+        }
+        assert_int_equal(shown, width < 28 ? 1 : width < 38 ? 2 : 3);
+    }
+    cs_table_free(table);
+}
+
 static void no_line_is_wider_than_asked(void **state)
 {
     (void)state;
@@ -242,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wide_table_shows_everything),
         cmocka_unit_test(narrow_table_shrinks_then_drops_by_priority),
+        cmocka_unit_test(figures_are_whole_or_not_there),
         cmocka_unit_test(no_line_is_wider_than_asked),
         cmocka_unit_test(cell_is_exactly_as_wide_as_asked),
         cmocka_unit_test(utf8_decoder_refuses_what_is_not_utf8),

@@ -25,27 +25,42 @@ struct cs_metric_out {
 
 /* --- cells ------------------------------------------------------------------------------------ */
 
-/* "coco 1.21, alpaca 0.87" */
+/* " 1.21", false: a list, which has no room in a cell */
+static bool member_text(struct cs_buf *out, const char *name, const json_t *one)
+{
+    const json_t *value = json_is_object(one)
+                              ? json_object_iter_value(json_object_iter((json_t *)(uintptr_t)one))
+                              : one;
+    const char *text = json_string_value(value);
+    double number;
+    if (text)
+        cs_buf_addf(out, "%s %s", name, text);
+    else if (cs_json_to_num(value, &number))
+        cs_buf_addf(out, "%s %.4g", name, number);
+    return out->len > 0;
+}
+
+/* "coco 1.21, alpaca 0.87": those that a cell has room for, and "..." */
 static void members_text(char out[CELL], const json_t *members)
 {
+    static const char more[] = ", ...";
     const char *name = NULL;
     json_t *one = NULL;
-    size_t at = 0;
-    out[0] = '\0';
+    struct cs_buf member = {0}, all = {0};
     json_object_foreach((json_t *)(uintptr_t)members, name, one)
     {
-        const json_t *value =
-            json_is_object(one) ? json_object_iter_value(json_object_iter(one)) : one;
-        const char *text = json_string_value(value);
-        double number;
-        if (!text && !cs_json_to_num(value, &number))
-            continue; /* lists have no room in a cell */
-        int n = snprintf(out + at, CELL - at, "%s%s ", at > 0 ? ", " : "", name);
-        at = n > 0 && at + (size_t)n < CELL ? at + (size_t)n : at;
-        n = text ? snprintf(out + at, CELL - at, "%s", text)
-                 : snprintf(out + at, CELL - at, "%.4g", number);
-        at = n > 0 && at + (size_t)n < CELL ? at + (size_t)n : at;
+        cs_buf_reset(&member);
+        if (!member_text(&member, name, one))
+            continue;
+        if (all.len + member.len + 2 + sizeof more > CELL) {
+            cs_buf_adds(&all, all.len > 0 ? more : "...");
+            break;
+        }
+        cs_buf_addf(&all, "%s%s", all.len > 0 ? ", " : "", cs_buf_str(&member));
     }
+    cs_str_copy(out, CELL, cs_buf_str(&all));
+    cs_buf_free(&member);
+    cs_buf_free(&all);
 }
 
 static void number_text(char out[CELL], double value)
@@ -151,16 +166,58 @@ static void choose_metrics(struct cs_metric_out *out, const json_t *reply)
     }
 }
 
+/* What people look for first, the least of it dropped where there is no room. */
+static const struct {
+    const char *name;
+    int priority;
+} usual[] = {
+    {"step",         0 },
+    {"kind",         0 },
+    {"loss",         0 },
+    {"exact_match",  3 },
+    {"grad_norm",    2 },
+    {"lr",           4 },
+    {"tokens_per_s", 1 },
+    {"step_ms",      1 },
+    {"mfu",          6 },
+    {"bubble",       7 },
+    {"memory_gib",   8 },
+    {"data_wait_ms", 9 },
+    {"power_w",      10},
+};
+
+static int priority_of(const char *name)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(usual); i++)
+        if (strcmp(usual[i].name, name) == 0)
+            return usual[i].priority;
+    return 0;
+}
+
+static bool is_known(const json_t *reply, const char *name)
+{
+    const json_t *rows = cs_msg_arr(reply, "rows");
+    bool is_there = is_raw(reply, name);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = cs_metric_row(cs_msg_arr(reply, "columns"), json_array_get(rows, i));
+        is_there = json_object_get(row, name) != NULL || !isnan(cs_metric_get(row, name));
+        json_decref(row);
+        if (is_there)
+            break;
+    }
+    return is_there;
+}
+
 static void choose_usual(struct cs_metric_out *out, const json_t *reply)
 {
     static const char *const narrow[] = {"step",      "kind",         "loss",    "lr",
                                          "grad_norm", "tokens_per_s", "step_ms", "exact_match"};
-    const json_t *columns = cs_msg_arr(reply, "columns");
     out->has_all = out->form == CS_METRIC_LINES;
     if (out->form == CS_METRIC_CSV)
         choose_metrics(out, reply);
-    for (size_t i = 0; out->form == CS_METRIC_TABLE && i < json_array_size(columns); i++)
-        add_column(out, json_string_value(json_array_get(columns, i)));
+    for (size_t i = 0; out->form == CS_METRIC_TABLE && i < CS_ARRAY_LEN(usual); i++)
+        if (is_known(reply, usual[i].name))
+            add_column(out, usual[i].name);
     for (size_t i = 0; out->form == CS_METRIC_STREAM && i < CS_ARRAY_LEN(narrow); i++)
         add_column(out, narrow[i]);
 }
@@ -253,8 +310,8 @@ enum cs_status cs_metric_out_new(enum cs_metric_form form, const char *columns, 
         return status;
     }
     for (int i = 0; i < out->n; i++)
-        out->column[i] =
-            (struct cs_column){out->name[i], 4, 0, i < 3 || columns ? 0 : i, CS_ALIGN_RIGHT};
+        out->column[i] = (struct cs_column){
+            out->name[i], 4, 0, columns ? 0 : priority_of(out->name[i]), CS_ALIGN_RIGHT};
     if (form == CS_METRIC_TABLE)
         out->table = cs_table_new(out->column, out->n);
     else if (form != CS_METRIC_LINES)

@@ -185,7 +185,8 @@ static void draw_bars(const struct cs_batch *b, const struct cs_screen *screen, 
         int length = most > 0 ? (int)(rule->load[r] / most * width + 0.5) : 0;
         cs_drawf(area, 1, y + 1 + r, CS_STYLE_TEXT, "r%-3d %9.3f", r,
                  rule->mean > 0 ? rule->load[r] / rule->mean : 0);
-        cs_fill(area, label, y + 1 + r, length, CS_STYLE_FORWARD, "#");
+        cs_fill(area, label, y + 1 + r, length, CS_STYLE_FORWARD,
+                cs_glyph_spark(screen->glyphs, CS_SPARK_LEVELS - 1));
         cs_fill(area, label + length, y + 1 + r, width - length, CS_STYLE_IDLE,
                 cs_glyph(screen->glyphs, CS_GLYPH_IDLE));
     }

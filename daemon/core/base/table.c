@@ -118,7 +118,7 @@ void cs_table_layout(const struct cs_column *columns, int n, const int *wanted, 
         int least = columns[i].min_width > 0 ? columns[i].min_width : 1;
         int most = columns[i].max_width > 0 ? columns[i].max_width : 1 << 20;
         widths[i] = clamp(wanted[i], least, most < least ? least : most);
-        mins[i] = least < widths[i] ? least : widths[i];
+        mins[i] = least < widths[i] && columns[i].align != CS_ALIGN_RIGHT ? least : widths[i];
     }
     if (width <= 0)
         return;

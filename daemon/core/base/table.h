@@ -1,9 +1,11 @@
 /* Column tables as text of a given width: used by the command line and by the screens.
  *
  * Columns drop by priority (the highest number first, the rightmost of equals; 0 never drops) until
- * the minimum widths fit; then the widest columns shrink until the row fits. Widths are terminal
- * columns of UTF-8 text; cells are escaped (control characters never reach the terminal) and cut
- * cells end in "~". Columns are separated by two spaces; lines have no trailing spaces. */
+ * the minimum widths fit; then the widest columns shrink until the row fits. What is aligned to the
+ * right is a figure: it is whole, or its column is dropped, and cut only where nothing is left to
+ * drop. Widths are terminal columns of UTF-8 text; cells are escaped (control characters never reach
+ * the terminal) and cut cells end in "~". Columns are separated by two spaces; lines have no trailing
+ * spaces. */
 #ifndef CS_BASE_TABLE_H
 #define CS_BASE_TABLE_H
 
@@ -16,7 +18,7 @@ enum cs_align { CS_ALIGN_LEFT, CS_ALIGN_RIGHT };
 
 struct cs_column {
     const char *title;
-    int min_width, max_width; /* max_width 0: no limit */
+    int min_width, max_width; /* max_width 0: no limit; min_width: of what is aligned to the left */
     int priority;             /* 0: always shown; higher drops earlier */
     enum cs_align align;
 };

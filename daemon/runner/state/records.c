@@ -232,10 +232,13 @@ void cs_run_emit_state(struct cs_runner *r)
 
 void cs_run_set_state(struct cs_runner *r, enum cs_job_state state, const char *reason)
 {
+    char step[24] = ""; /* none is done: nothing is said */
     r->state = state;
     snprintf(r->reason, sizeof r->reason, "%s", reason ? reason : "");
+    if (r->last_step >= 0)
+        snprintf(step, sizeof step, "%lld", (long long)r->last_step);
     cs_log(r->log, state == CS_STATE_FAILED ? CS_ERROR : CS_INFO, "state",
-           CS_KV("state", cs_job_state_row(state)->name), CS_KV("step", r->last_step),
+           CS_KV("state", cs_job_state_row(state)->name), CS_KV("step", (const char *)step),
            CS_KV("reason", (const char *)r->reason));
     cs_run_emit_state(r);
 }
