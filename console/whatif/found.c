@@ -46,7 +46,7 @@ static void branch_text(const json_t *row, const char *name, const json_t *at, s
     cs_buf_addf(out, " %s", text_of(at, "recompute"));
 }
 
-/* "dp 8  vision tp2 pp1  llm tp8 pp4 full", or the parameters of a sweep */
+/* "dp 8  vision tp2 pp1  llm tp8 pp4 full  context_rows 256", or the parameters of a sweep */
 static void layout_text(const json_t *row, struct cs_buf *out)
 {
     const char *name;
@@ -62,6 +62,8 @@ static void layout_text(const json_t *row, struct cs_buf *out)
         return;
     cs_buf_addf(out, "dp %d", (int)int_of(row, "dp"));
     json_object_foreach(json_object_get(row, "parallel"), name, at) branch_text(row, name, at, out);
+    if (int_of(row, "context_rows") > 0)
+        cs_buf_addf(out, "  context_rows %d", (int)int_of(row, "context_rows"));
 }
 
 /* replicas and slots of each of them make a step's slots */

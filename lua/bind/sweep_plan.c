@@ -103,6 +103,10 @@ static void push_settings(lua_State *L, const json_t *row)
     lua_setfield(L, -2, "dp");
     lua_pushinteger(L, (lua_Integer)(dp * json_integer_value(json_object_get(row, "slots"))));
     lua_setfield(L, -2, "slots");
+    if (json_is_integer(json_object_get(row, "context_rows"))) {
+        cs_lua_push_json(L, json_object_get(row, "context_rows"));
+        lua_setfield(L, -2, "context_rows");
+    }
 }
 
 static lua_CFunction plan_function(void)

@@ -1,7 +1,8 @@
 -- Long sequences: every stage of the LLM is on two ranks that split the rows of a slot by their work (cp), so
 -- that a sequence is as long as two ranks can hold; the encoder keeps a rank of its own. Losses are those of
 -- one rank under any mask; the Tokens screen (4) shows the sequence, what each rank has of it, computes and waits,
--- and what every other rule would make of it. cs.search { runs = true } finds how many ranks are worth it.
+-- and what every other rule would make of it. cs.search { runs = true } finds how many ranks are worth it, and with samples
+-- of different lengths up to how many rows a slot is better left to one of them (context_rows).
 --   scripts/shapes-data build/shapes                       (quickstart has done it)
 --   cornstarch-console run lua/examples/long-context.lua
 local cs = require "cornstarch"

@@ -100,6 +100,40 @@ expect_rc 0 "$C" plan found.lua
 expect_text "split over 2 ranks of every stage of llm (lpt)"
 ranks_are "$(done_job found.lua)" 3
 
+# --- many lengths: short slots stay on one rank where a search finds that steps take less, and the one that is picked
+# is run so; slots that are all as long as can be are left alone
+write_found() { # SAMPLES
+  cat >found.lua <<LUA
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = { from = cs.hf "data/vision", projector = cs.projector.mlp {}, token = "<image>" } },
+  llm = cs.hf "data/tied",
+}:train("*")
+return cs.job {
+  plan = cs.search {
+    model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 3 }, seq_tokens = 256, batch_slots = 4, dp = 1,
+    encoder_rows = { vision = 128 }, parallel = { vision = { pp = 1, cp = 1 }, llm = { pp = 1, cp = 2 } }, compare = false,
+    runs = true, samples = { $1 }, batch_samples = 4, modality = "encoder-parallel",
+  },
+  data = cs.data.llava { json = "data/mixed.json", images = "data/images" },
+  optimizer = cs.optim.adamw { lr = 2e-3 }, batch_samples = 6, steps = 4,
+}
+LUA
+  sed 's/^return cs.job {$/return/; /^  data = /,$d; s/^  plan = //; s/^  },$/  }/' found.lua >rows.lua
+}
+write_found '{ vision = 64, llm = 256 }'
+expect_rc 0 "$C" plan found.lua
+if grep -q "A slot is split only" "$work/said"; then fail "context_rows where all slots are alike"; fi
+write_found '{ vision = 64, llm = 256 }, { vision = 0, llm = 90 }, { vision = 0, llm = 80 }, { vision = 0, llm = 70 }'
+expect_rc 0 "$C" plan found.lua
+expect_text "A slot is split only where a rank would have more than 90 of its rows"
+expect_rc 0 "$C" plan rows.lua
+expect_text "context_rows 90"
+id=$(submit found.lua --pick 1)
+"$C" wait "$id" >/dev/null || fail "the picked plan: exit $?, $(job "$id" reason)"
+ranks_are "$id" 3
+[ "$(field context_rows <"$jobs/$id/plan.json")" = 90 ] || fail "the picked plan splits short slots"
+
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed
 long=("${common[@]}" steps=100000 lr=1e-4)
 write_job one.lua "${long[@]}" 'modality="encoder-colocated"'

@@ -97,7 +97,7 @@ wait_state() { until_true "job $1 is $2" state_is "$1" "$2"; }
 step_is() { local at; at=$(job "$1" step) && [ "${at:-0}" -ge "$2" ]; }
 wait_step() { until_true "job $1 finished $2 steps" step_is "$1" "$2"; } # counted from 1
 
-submit() { "$C" submit "$1" --json | field job.id; }
+submit() { "$C" submit "$@" --json | field job.id; } # SCRIPT [OPTION...]
 # done_job SCRIPT: run to the end, print its id
 done_job() {
   local id

@@ -196,6 +196,7 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
     struct cs_device_class device = *cs_device_class_find("cpu");
     const struct cs_stretch over = {f.graph, &device, 4, 1, 128};
     struct cs_layer_cost cost = {.fwd_ns = 4000000, .bwd_input_ns = 8000000, .bwd_weight_ns = 3};
+    struct cs_layer_cost fixed;
     const struct cs_layer_cost whole = cost;
     const double speed = 1000000.0 / (double)cs_layer_fwd_flops(f.graph, layer, 32, 0, 0);
     const double link = 1e9 / (double)device.link_bytes_per_s,
@@ -207,7 +208,7 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
                        speed * 4 * (double)(s.made + s.joined);
     const double bwd = 2000000 + turn + 2 * halo + wait + link * 4 * 4 * (double)back.moved +
                        speed * 4 * (double)(back.made + back.joined);
-    cs_stretch_cost(&over, layer, &cost);
+    cs_stretch_cost(&over, layer, &cost, &fixed);
     assert_in_range(cost.fwd_ns, (int64_t)fwd - 1, (int64_t)fwd + 8);
     assert_in_range(cost.bwd_input_ns, (int64_t)bwd - 1, (int64_t)bwd + 8);
     assert_int_equal(cost.bwd_weight_ns, 1);
@@ -215,12 +216,12 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
     struct cs_stretch halves = over;
     halves.tp = 2;
     cost.fwd_ns /= 2;
-    cs_stretch_cost(&halves, layer, &cost);
+    cs_stretch_cost(&halves, layer, &cost, &fixed);
     const double half = (fwd - turn - 2 * wait) / 2 + turn + 2 * wait;
     assert_in_range(cost.fwd_ns, (int64_t)half - 1, (int64_t)half + 8);
     cost = whole;
     device.link_bytes_per_s = 0; /* not known: what ranks compute is left */
-    cs_stretch_cost(&over, layer, &cost);
+    cs_stretch_cost(&over, layer, &cost, &fixed);
     assert_in_range(cost.fwd_ns, 1000000 + (int64_t)(speed * 4 * (double)(s.made + s.joined)),
                     1000002 + (int64_t)(speed * 4 * (double)(s.made + s.joined)));
     close_model(&f);

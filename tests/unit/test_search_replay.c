@@ -86,8 +86,8 @@ static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
                     &err) != CS_OK ||
         cs_trial_replay(t, t->slots, &replay, &err) != CS_OK)
         fail_msg("%s: %s", t->plan->schedule, err.text);
-    int64_t *end = CS_NEW_ARRAY(arena, int64_t, cs_replay_scratch(replay));
-    int64_t makespan = cs_replay_run(replay, cs_trial_costs(t, replay), t->hop, end);
+    int64_t *end = CS_NEW_ARRAY(arena, int64_t, cs_replay_scratch(replay, 0));
+    int64_t makespan = cs_replay_run(replay, cs_trial_costs(t, replay), t->hop, NULL, end);
     if (makespan != sim.makespan_ns)
         fail_msg("%s, encoders %s and %s: replayed %lld, simulated %lld", t->plan->schedule,
                  cs_placement_table[t->c->place[0]].name, cs_placement_table[t->c->place[1]].name,

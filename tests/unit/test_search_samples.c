@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/search/replay.h"
 #include "core/search/search.h"
 
 enum { ENC = 4, LLM = 8 };
@@ -316,6 +317,144 @@ static void least_batches_settle_the_deal(void **state)
     assert_int_equal(cs_samples_least_batch(&m.problem, &many, 1), 0); /* fewer than branches */
 }
 
+/* One stage on two ranks: a layer of the LLM takes 2000 on one of them, on both 1000 and 500 for exchanges,
+ * however short the slot is. */
+static void make_context(struct model *m)
+{
+    make(m);
+    for (int i = 0; i < LLM; i++) {
+        m->enc[i % ENC] = (struct cs_search_layer){.fwd_ns = 1500,
+                                                   .bwd_input_ns = 1500,
+                                                   .bwd_weight_ns = 1000,
+                                                   .fwd_fixed_ns = 500,
+                                                   .bwd_fixed_ns = 500,
+                                                   .saved_bytes = 10,
+                                                   .is_trained = true};
+        m->llm[i].saved_bytes = 20;
+    }
+    m->option[0] = m->option[1];
+    m->option[1] = (struct cs_search_option){
+        .tp = 1, .cp = 2, .recompute = CS_RECOMPUTE_NONE, .layer = m->enc};
+    m->problem.branch[0] = m->problem.branch[1];
+    m->problem.branch[0].option = m->option;
+    m->problem.branch[0].n_options = 2;
+    m->problem.branch[0].n_layers = ENC;
+    m->problem.n_branches = 1;
+    m->problem.llm = 0;
+    m->problem.n_ranks = m->problem.ranks_per_node = 2;
+}
+
+static struct cs_search_result search_context(const struct model *m, const int32_t *list,
+                                              int32_t n_rows, struct cs_arena *arena)
+{
+    const struct cs_search_samples s = {
+        .row = list, .n_rows = n_rows, .n_batches = 5, .n_samples = 8, .seed = 4};
+    struct cs_search_options options = {
+        .batch_slots = 8, .samples = &s, .top = 8, .skip_planners = true, .schedules = 1};
+    struct cs_search_result result;
+    struct cs_err err;
+    options.fix[0].cp = 2;
+    options.fix[0].pp = 1;
+    if (cs_search_run(&m->problem, &options, arena, &result, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return result;
+}
+
+/* what a slot of so many rows takes, on one rank or both */
+static double slot_ns(int32_t rows, int ranks)
+{
+    const double part = rows / 200.0;
+    return ENC * (ranks == 1 ? part * 6000 : 1000 + part * 3000);
+}
+
+/* Short slots among long ones stay on one rank each: a step takes what long slots take on both ranks, and half of
+ * what short ones take on one, or little more where their number is odd. */
+static void slots_of_many_lengths_have_few_ranks_where_they_are_short(void **state)
+{
+    static const int32_t mixed[] = {200, 40, 40, 40}, all_long[] = {200}, alike[] = {40},
+                         nearly[] = {200, 180, 180, 180};
+    struct model m;
+    struct cs_arena *arena = cs_arena_new(0);
+    const struct cs_search_samples s = {
+        .row = mixed, .n_rows = 4, .n_batches = 5, .n_samples = 8, .seed = 4};
+    double least = 0, plain = 0;
+    struct cs_search_batches b;
+    struct cs_err err;
+    (void)state;
+    make_context(&m);
+    struct cs_search_result r = search_context(&m, mixed, 4, arena);
+    assert_int_equal(cs_samples_draw(&m.problem, &s, 8, arena, &b, &err), CS_OK);
+    for (int i = 0; i < 5 * 8; i++) {
+        plain += slot_ns(b.rows[i], 2) / 5;
+        least += (b.rows[i] == 200 ? slot_ns(200, 2) : slot_ns(40, 1) / 2) / 5;
+    }
+    assert_int_equal(r.plan[0].context_rows, 40);
+    assert_true((double)r.plan[0].mean_ns >= least - 1);
+    assert_true((double)r.plan[0].mean_ns < plain - 1000);
+    assert_non_null(strstr(r.plan[0].why, "slots of up to 40 rows stay on one rank"));
+    json_t *row = cs_search_plan_json(&r.plan[0]);
+    assert_int_equal(json_integer_value(json_object_get(row, "context_rows")), 40);
+    json_decref(row);
+    r = search_context(&m, all_long, 1, arena); /* all alike: nothing to tell apart */
+    assert_int_equal(r.plan[0].context_rows, 0);
+    assert_int_equal(r.plan[0].mean_ns, (int64_t)(8 * slot_ns(200, 2)));
+    r = search_context(&m, alike, 1, arena);
+    assert_int_equal(r.plan[0].context_rows, 0);
+    assert_int_equal(r.plan[0].mean_ns, (int64_t)(8 * slot_ns(40, 2)));
+    /* rows that one rank may have alone, 180, are more than both have of the longest slot: 166 */
+    r = search_context(&m, nearly, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 180);
+    m.problem.mem_bytes = r.plan[0].peak_bytes;
+    r = search_context(&m, nearly, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 180);
+    m.problem.mem_bytes = r.plan[0].peak_bytes - 1;
+    r = search_context(&m, nearly, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 0);
+    m.problem.mem_bytes = 0;
+    for (int i = 0; i < ENC; i++) /* nothing to save */
+        m.enc[i].fwd_fixed_ns = m.enc[i].bwd_fixed_ns = 0;
+    for (int i = 0; i < ENC; i++) {
+        m.enc[i].fwd_ns = m.enc[i].bwd_input_ns = m.enc[i].bwd_weight_ns = 1000;
+    }
+    r = search_context(&m, mixed, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 0);
+    cs_arena_free(arena);
+}
+
+/* Two ranks, slots 0 and 1 on one each, slot 2 on both: it begins when both are done, and so do what comes after
+ * it on either. */
+static void lanes_wait_for_their_own_slots(void **state)
+{
+    struct cs_plan plan = {.n_ranks = 1, .n_stages = 1};
+    struct cs_replay_item item[] = {{.slot = 0}, {.slot = 1}, {.slot = 2},
+                                    {.slot = 2}, {.slot = 1}, {.slot = 0}};
+    int32_t first_wait[] = {0, 0, 1, 2, 3, 5, 7}, wait[] = {0, 1, 2, 3, 1, 4, 0};
+    int32_t first_message[7] = {0};
+    const struct cs_replay r = {.plan = &plan,
+                                .n_items = 6,
+                                .n_slots = 3,
+                                .item = item,
+                                .first_wait = first_wait,
+                                .wait = wait,
+                                .first_message = first_message};
+    const int64_t cost[] = {5, 8, 3, 6, 16, 10};
+    const struct cs_context_group slot[] = {
+        {0, 1},
+        {1, 1},
+        {0, 2}
+    };
+    const bool split[] = {true}, whole[] = {false};
+    const struct cs_replay_lanes two = {2, split, slot}, all = {2, whole, slot};
+    int64_t end[8];
+    (void)state;
+    assert_int_equal(cs_replay_scratch(&r, 2), 8);
+    assert_int_equal(cs_replay_run(&r, cost, NULL, NULL, end), 48);
+    assert_int_equal(cs_replay_run(&r, cost, NULL, &all, end), 48);
+    assert_int_equal(cs_replay_run(&r, cost, NULL, &two, end), 8 + 3 + 6 + 16);
+    assert_int_equal(end[5], 8 + 3 + 6 + 10);
+    assert_int_equal(end[0], 5);
+}
+
 static void broken_samples_are_refused(void **state)
 {
     static const int32_t down[] = {10, 5}, negative[] = {-1, 5};
@@ -352,6 +491,8 @@ int main(void)
         cmocka_unit_test(pareto_plans_are_not_dominated),
         cmocka_unit_test(ranks_are_dealt_in_proportion),
         cmocka_unit_test(least_batches_settle_the_deal),
+        cmocka_unit_test(slots_of_many_lengths_have_few_ranks_where_they_are_short),
+        cmocka_unit_test(lanes_wait_for_their_own_slots),
         cmocka_unit_test(broken_samples_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ struct cs_candidate {
     int16_t option[CS_SEARCH_MAX_BRANCHES], pp[CS_SEARCH_MAX_BRANCHES];
     uint8_t place[CS_SEARCH_MAX_BRANCHES], zero[CS_SEARCH_MAX_BRANCHES];
     uint8_t planner;
+    int32_t context_rows; /* as plan.context_rows; 0: all ranks of a context split every slot */
 };
 
 /* A share of a slot's time: num / den. parts > 1: replicas share its items; times > 1: one replica
@@ -78,9 +79,11 @@ enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
                                const struct cs_search_options *options, struct cs_arena *arena,
                                struct cs_sampler **out, struct cs_err *err) CS_NODISCARD;
 const struct cs_search_batches *cs_sampler_batches(const struct cs_sampler *sampler);
-/* Mean and 95th percentile (nearest rank) of the steps of all batches into the plan. */
-enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_found *found,
-                                struct cs_err *err) CS_NODISCARD;
+/* Mean and 95th percentile (nearest rank) of the steps of all batches into the plan. Where ranks split the rows of
+ * the LLM the plan becomes one that leaves short slots on few of them, if its steps take a hundredth less and it
+ * still fits. */
+enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_arena *arena,
+                                struct cs_found *found, struct cs_err *err) CS_NODISCARD;
 /* Move layers between neighbouring stages while that is faster; a small plan: all cuts. */
 void cs_search_refine(const struct cs_search_problem *problem,
                       const struct cs_search_options *options, struct cs_found *found,

@@ -15,6 +15,7 @@ static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
                                     .is_blind_cut = c->planner == CS_PLANNER_BLIND,
                                     .is_refined = t->found->is_refined,
                                     .slots = t->slots,
+                                    .context_rows = c->context_rows,
                                     .n_ranks = c->n_ranks,
                                     .score_ns = c->score_ns};
     struct cs_layout *layout = &plan->layout;
@@ -66,8 +67,8 @@ static enum cs_status replay_slots(const struct cs_trial *t, int32_t slots, stru
 {
     CS_TRY(cs_trial_replay(t, slots, out, err));
     *cost = cs_trial_costs(t, *out);
-    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, cs_replay_scratch(*out));
-    *makespan = cs_replay_run(*out, *cost, t->hop, end);
+    int64_t *end = CS_NEW_ARRAY(t->scratch, int64_t, cs_replay_scratch(*out, 0));
+    *makespan = cs_replay_run(*out, *cost, t->hop, NULL, end);
     return CS_OK;
 }
 

@@ -179,9 +179,9 @@ static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32
 }
 
 /* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
- * taken to be split evenly. */
+ * taken to be split evenly. fixed_ns: of no rows. */
 static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
-                             const struct at *at)
+                             const struct at *at, int64_t *fixed_ns)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     int element = cs_device_element_bytes(b->device);
@@ -189,11 +189,13 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
     int times = layer->kind == CS_LAYER_BLOCK                    ? 2
                 : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
                                                                  : 0;
+    *fixed_ns = times * group_ring_ns(b, at, at->tp, 0);
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->attention >= 0 && at->context == NULL) {
         const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
         int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
         ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
+        *fixed_ns += group_ring_ns(b, at, at->cp, 0) / 2;
     }
     return ns;
 }
@@ -206,17 +208,24 @@ static void time_layer(const struct builder *b, const struct cs_layer *layer, co
     const bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
                             layer->kind == CS_LAYER_PROJECTOR;
     const int64_t tp = is_product ? at->tp : 1, shares = at->context ? tp : tp * at->cp;
-    const int64_t wait_ns = collective_ns(b, layer, at);
+    int64_t fixed_ns;
+    const int64_t wait_ns = collective_ns(b, layer, at, &fixed_ns);
     const struct cs_layer_cost *whole = &b->cost[layer->id];
     struct cs_layer_cost cost = {over(whole->fwd_ns, shares), over(whole->bwd_input_ns, shares),
                                  over(whole->bwd_weight_ns, shares)};
+    struct cs_layer_cost fixed = cs_measured_fixed(b->profile, b->graph, layer, 1, 1);
+    fixed.fwd_ns /= shares;
+    fixed.bwd_input_ns /= shares;
     if (at->context) {
         const struct cs_device_class link = link_of(b, at);
-        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, at->tp, &cost);
+        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, at->tp, &cost,
+                        &fixed);
     }
     out->fwd_ns = cost.fwd_ns + wait_ns;
     out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
     out->bwd_weight_ns = cost.bwd_weight_ns;
+    out->fwd_fixed_ns = fixed.fwd_ns + fixed_ns;
+    out->bwd_fixed_ns = fixed.bwd_input_ns + (has_backward ? fixed_ns : 0);
 }
 
 /* rows between the ranks of experts */
@@ -248,6 +257,10 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
         out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
         out->bwd_input_ns = measured.bwd_input_ns;
         out->bwd_weight_ns = measured.bwd_weight_ns;
+        const struct cs_layer_cost fixed =
+            cs_measured_fixed(b->profile, b->graph, layer, at.tp, at.cp);
+        out->fwd_fixed_ns = fixed.fwd_ns;
+        out->bwd_fixed_ns = fixed.bwd_input_ns;
     } else {
         time_layer(b, layer, &at, out);
     }

@@ -1,6 +1,8 @@
 /* Weaves the orders of all ranks into one list of items with what each waits for, and runs it. */
 #include "core/search/replay.h"
 
+#include <string.h>
+
 #include "core/sched/orders/generator.h"
 
 struct edges { /* edge ids that enter or leave a stage */
@@ -200,30 +202,78 @@ enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_s
     return status;
 }
 
-int64_t cs_replay_scratch(const struct cs_replay *r)
+int64_t cs_replay_scratch(const struct cs_replay *r, int32_t lanes)
 {
-    return (int64_t)r->n_items + r->n_messages + r->n_channels;
+    return (int64_t)r->n_items + r->n_messages + r->n_channels + (int64_t)r->plan->n_ranks * lanes;
+}
+
+struct runner {
+    const struct cs_replay *r;
+    const struct cs_replay_lanes *lanes;
+    int64_t *end, *arrival, *free_at; /* of items, messages and channels */
+    int64_t *busy;                    /* (n_ranks, lanes) until then */
+};
+
+static struct cs_context_group group_of(const struct runner *m, const struct cs_replay_item *x)
+{
+    return m->lanes->is_split[x->stage] ? m->lanes->slot[x->slot]
+                                        : (struct cs_context_group){0, m->lanes->n};
+}
+
+/* Of a rank's own items those of the same slot count; how long its lanes have others they say. */
+static bool waits_for(const struct runner *m, const struct cs_replay_item *x, int32_t item)
+{
+    return m->lanes == NULL || m->r->item[item].slot == x->slot;
+}
+
+static int64_t start_of(const struct runner *m, int32_t i)
+{
+    const struct cs_replay *r = m->r;
+    int64_t start = 0;
+    for (int32_t w = r->first_wait[i]; w < r->first_wait[i + 1]; w++) {
+        const int32_t on = r->wait[w];
+        if (on >= 0 && !waits_for(m, &r->item[i], on))
+            continue;
+        const int64_t at = on >= 0 ? m->end[on] : m->arrival[-1 - on];
+        start = at > start ? at : start;
+    }
+    if (m->lanes == NULL)
+        return start;
+    const struct cs_context_group g = group_of(m, &r->item[i]);
+    const int64_t *busy = m->busy + (int64_t)r->item[i].rank * m->lanes->n;
+    for (int32_t l = g.first; l < g.first + g.n; l++)
+        start = busy[l] > start ? busy[l] : start;
+    return start;
+}
+
+static void occupy(const struct runner *m, int32_t i)
+{
+    if (m->lanes == NULL)
+        return;
+    const struct cs_context_group g = group_of(m, &m->r->item[i]);
+    int64_t *busy = m->busy + (int64_t)m->r->item[i].rank * m->lanes->n;
+    for (int32_t l = g.first; l < g.first + g.n; l++)
+        busy[l] = m->end[i];
 }
 
 int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int64_t *hop,
-                      int64_t *scratch)
+                      const struct cs_replay_lanes *lanes, int64_t *scratch)
 {
-    int64_t *end = scratch, *arrival = end + r->n_items, *free_at = arrival + r->n_messages;
+    struct runner m = {.r = r, .lanes = lanes, .end = scratch};
     int64_t makespan = 0;
-    for (int32_t c = 0; c < r->n_channels; c++)
-        free_at[c] = 0;
+    m.arrival = m.end + r->n_items;
+    m.free_at = m.arrival + r->n_messages;
+    m.busy = m.free_at + r->n_channels;
+    const int64_t n_busy = lanes != NULL ? (int64_t)r->plan->n_ranks * lanes->n : 0;
+    memset(m.free_at, 0, (size_t)(r->n_channels + n_busy) * sizeof *m.free_at);
     for (int32_t i = 0; i < r->n_items; i++) {
-        int64_t start = 0;
-        for (int32_t w = r->first_wait[i]; w < r->first_wait[i + 1]; w++) {
-            int64_t at = r->wait[w] >= 0 ? end[r->wait[w]] : arrival[-1 - r->wait[w]];
-            start = at > start ? at : start;
-        }
-        end[i] = start + cost[i];
-        makespan = end[i] > makespan ? end[i] : makespan;
+        m.end[i] = start_of(&m, i) + cost[i];
+        occupy(&m, i);
+        makespan = m.end[i] > makespan ? m.end[i] : makespan;
         for (int32_t k = r->first_message[i]; k < r->first_message[i + 1]; k++) {
-            int64_t *channel = &free_at[r->message[k].channel];
-            *channel = (*channel > end[i] ? *channel : end[i]) + hop[r->message[k].edge];
-            arrival[k] = *channel;
+            int64_t *channel = &m.free_at[r->message[k].channel];
+            *channel = (*channel > m.end[i] ? *channel : m.end[i]) + hop[r->message[k].edge];
+            m.arrival[k] = *channel;
         }
     }
     return makespan;

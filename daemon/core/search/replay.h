@@ -6,6 +6,7 @@
 #ifndef CS_SEARCH_REPLAY_H
 #define CS_SEARCH_REPLAY_H
 
+#include "core/plan/tokens/context_groups.h"
 #include "core/sched/program.h"
 
 struct cs_replay_item {
@@ -32,11 +33,20 @@ struct cs_replay {
 enum cs_status cs_replay_make(const struct cs_plan *plan, const struct cs_slot_share *share,
                               int32_t n_slots, struct cs_arena *arena, struct cs_replay **out,
                               struct cs_err *err) CS_NODISCARD;
-/* numbers of scratch that cs_replay_run needs */
-int64_t cs_replay_scratch(const struct cs_replay *replay);
-/* cost: (n_items) ns; hop: (n_edges) ns of a message. The makespan. */
+/* numbers of scratch that cs_replay_run needs with so many lanes */
+int64_t cs_replay_scratch(const struct cs_replay *replay, int32_t lanes);
+
+/* Stages that are n ranks, of which some alone have a slot: only they are busy with it. */
+struct cs_replay_lanes {
+    int32_t n;
+    const bool *is_split; /* (n_stages) stages of which `slot` speaks; others: all ranks */
+    const struct cs_context_group *slot; /* (n_slots) */
+};
+
+/* cost: (n_items) ns; hop: (n_edges) ns of a message; lanes NULL: all ranks of a stage have every slot. The
+ * makespan. */
 int64_t cs_replay_run(const struct cs_replay *replay, const int64_t *cost, const int64_t *hop,
-                      int64_t *scratch);
+                      const struct cs_replay_lanes *lanes, int64_t *scratch);
 /* Most live slots of every group of stages of one rank (1 where there is no backward), and the most
  * bytes that live slots keep on every rank when a slot of stage s keeps saved[s].
  * group: (n_stages) an index below n_stages; slots: (n_stages) by group; bytes: (n_ranks). */

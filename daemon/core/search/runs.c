@@ -64,7 +64,10 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
     out.stages = cut_name(plan);
     out.dp = l->dp;
     out.slots = plan->slots * l->dp;
-    out.context_rows = l->branch[l->llm].cp > 1 ? spec->context_rows : 0;
+    if (l->branch[l->llm].cp == 1)
+        out.context_rows = 0;
+    else if (plan->context_rows > 0)
+        out.context_rows = plan->context_rows;
     return out;
 }
 

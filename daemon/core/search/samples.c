@@ -187,6 +187,9 @@ static void add_loads(const struct cs_search_problem *problem, const int32_t *ro
 {
     int32_t llm = problem->llm;
     for (int32_t i = 0; i < n; i++)
+        out->rows[(int64_t)dealt->replica[i] * out->slots + dealt->llm_slot[i]] +=
+            rows[(int64_t)i * problem->n_branches + llm];
+    for (int32_t i = 0; i < n; i++)
         for (int32_t b = 0; b < problem->n_branches; b++) {
             double work = work_of(&problem->branch[b], rows[(int64_t)i * problem->n_branches + b]);
             int64_t base = (int64_t)dealt->replica[i] * out->slots;
@@ -230,6 +233,7 @@ enum cs_status cs_samples_deal(const struct cs_search_problem *problem,
         out->fwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
         out->bwd[b] = CS_NEW_ARRAY(arena, double, (int64_t)replicas *slots);
     }
+    out->rows = CS_NEW_ARRAY(arena, int32_t, (int64_t)replicas * slots);
     add_loads(problem, rows, n, &dealt, out);
     return CS_OK;
 }

@@ -43,6 +43,7 @@ struct cs_search_batches {
 struct cs_search_loads {
     int32_t replicas, slots;
     double *fwd[CS_SEARCH_MAX_BRANCHES], *bwd[CS_SEARCH_MAX_BRANCHES];
+    int32_t *rows; /* (replicas, slots) of the LLM */
 };
 
 /* CS_INVALID: no or negative rows, quantiles that descend. */

@@ -317,7 +317,7 @@ static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
             is_choice = is_choice || s->out->choice[p].plan == s->found[i].plan;
         status = cs_stop_check(err);
         if (status == CS_OK && (i < s->options.n_simulate || is_choice))
-            status = cs_search_sample(sampler, &s->found[i], err);
+            status = cs_search_sample(sampler, s->arena, &s->found[i], err);
     }
     if (status == CS_OK) {
         const struct cs_search_plan *dealt = s->out->choice[CS_PLANNER_ENTRAIN].plan;

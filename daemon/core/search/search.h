@@ -92,8 +92,9 @@ struct cs_search_plan {
     const char *state; /* optimizer.state that it was counted with; NULL: bytes given by hand */
     struct cs_layout layout;
     bool is_blind_cut;
-    bool is_refined; /* layers were moved after the cut */
-    int32_t slots;   /* of a replica of the LLM */
+    bool is_refined;      /* layers were moved after the cut */
+    int32_t slots;        /* of a replica of the LLM */
+    int32_t context_rows; /* as plan.context_rows; 0: none, or that of the spec */
     int32_t n_ranks, n_stages;
     struct cs_search_stage *stage;
     int64_t score_ns; /* closed form, by the rules of its planner */

@@ -64,7 +64,7 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
     json_t *stages = json_array();
     for (int32_t i = 0; i < plan->n_stages; i++)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
-    return json_pack(
+    json_t *row = json_pack(
         "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:b s:o "
         "s:o s:s s:o s:o}",
         "planner", cs_planner_rules[plan->planner].name, "modality",
@@ -78,6 +78,9 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
         plan->bubble, "pareto", plan->is_pareto, "runs", plan->runs, "why_not_run",
         text_or_null(plan->why_not_run), "job", job_json(plan), "why", plan->why, "loses",
         text_or_null(plan->loses), "stages", stages);
+    if (plan->context_rows > 0)
+        json_object_set_new(row, "context_rows", json_integer(plan->context_rows));
+    return row;
 }
 
 static json_t *sentences(const char *const *text, int32_t n)

@@ -4,12 +4,23 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/plan/context.h"
 #include "core/sched/traits.h"
+
+/* bytes of rows of the LLM, where ranks may get slots alone */
+static struct cs_share rows_share(const struct cs_trial *t, int32_t b)
+{
+    const int32_t cp = t->option[b]->cp, seq = (int32_t)t->problem->branch[b].rows;
+    if (b != t->llm || t->c->context_rows == 0)
+        return (struct cs_share){1, 1};
+    return (struct cs_share){cs_context_room(seq, cp, t->c->context_rows),
+                             cs_context_most(seq, cp)};
+}
 
 static void fill_layers(struct cs_trial *t, int32_t b)
 {
     const struct cs_search_branch *branch = &t->problem->branch[b];
-    struct cs_share share = cs_candidate_share(t->problem, t->c, b);
+    const struct cs_share share = cs_candidate_share(t->problem, t->c, b), rows = rows_share(t, b);
     struct cs_search_layer *out =
         CS_NEW_ARRAY(t->scratch, struct cs_search_layer, branch->n_layers + 1);
     int32_t shards = cs_trial_shards(t, b), tp = t->option[b]->tp;
@@ -25,6 +36,8 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         l->blind_ns = cs_share_ns(share, l->blind_ns);
         l->saved_bytes = cs_share_ns(share, l->saved_bytes);
         l->work_bytes = cs_share_ns(share, l->work_bytes);
+        l->saved_bytes = cs_share_ns(rows, l->saved_bytes);
+        l->work_bytes = cs_share_ns(rows, l->work_bytes);
         if (zero >= 2)
             l->bwd_weight_ns += cs_search_gather_ns(t->problem, shards, tp, l->grad_bytes);
         if (zero >= 3) {
@@ -130,22 +143,31 @@ void cs_trial_add_encoders(const struct cs_trial *t, struct cs_memory *memory)
 
 /* Lowering */
 
-static struct cs_trial_part *part_of(const struct cs_trial *t, int32_t stage, int32_t b)
+struct cs_trial_part *cs_trial_part_of(const struct cs_trial *t, int32_t stage, int32_t b)
 {
     return &t->part[stage * t->problem->n_branches + b];
+}
+
+void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_layer *l, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++, l++) {
+        const bool is_redone = l->redo_ns > 0 && l->redo_ns >= l->fwd_ns; /* with its waits */
+        part->fwd_ns += l->fwd_ns;
+        part->bwd_input_ns += l->bwd_input_ns + l->redo_ns;
+        part->bwd_weight_ns += l->bwd_weight_ns;
+        part->fwd_fixed_ns += l->fwd_fixed_ns;
+        part->bwd_fixed_ns += l->bwd_fixed_ns + (is_redone ? l->fwd_fixed_ns : 0);
+    }
 }
 
 static void add_part(struct cs_trial *t, int32_t stage, int32_t b, const struct cs_search_layer *l,
                      int32_t n)
 {
-    struct cs_trial_part *part = part_of(t, stage, b);
+    struct cs_trial_part *part = cs_trial_part_of(t, stage, b);
     struct cs_stage *st = &t->plan->stages[stage];
-    for (int32_t i = 0; i < n; i++, l++) {
-        part->fwd_ns += l->fwd_ns;
-        part->bwd_input_ns += l->bwd_input_ns + l->redo_ns;
-        part->bwd_weight_ns += l->bwd_weight_ns;
-        t->saved[stage] += l->saved_bytes;
-    }
+    cs_trial_add_layers(part, l, n);
+    for (int32_t i = 0; i < n; i++)
+        t->saved[stage] += l[i].saved_bytes;
     st->fwd_ns += part->fwd_ns;
     st->bwd_input_ns += part->bwd_input_ns;
     st->bwd_weight_ns += part->bwd_weight_ns;

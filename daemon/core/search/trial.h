@@ -8,6 +8,8 @@
 
 struct cs_trial_part { /* of a stage's times, by branch */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
+    int64_t fwd_fixed_ns,
+        bwd_fixed_ns; /* of forward and bwd_input: what a short slot takes as well */
 };
 
 struct cs_trial {
@@ -58,6 +60,9 @@ enum cs_status cs_trial_cut(struct cs_trial *trial, struct cs_arena *arena,
                             struct cs_err *err) CS_NODISCARD;
 /* stages, edges, times and bytes from found->sizes */
 void cs_trial_lower(struct cs_trial *trial);
+void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_layer *layer,
+                         int32_t n);
+struct cs_trial_part *cs_trial_part_of(const struct cs_trial *trial, int32_t stage, int32_t branch);
 /* orders for so many slots, in the scratch arena */
 enum cs_status cs_trial_replay(const struct cs_trial *trial, int32_t slots, struct cs_replay **out,
                                struct cs_err *err) CS_NODISCARD;

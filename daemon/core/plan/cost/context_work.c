@@ -261,31 +261,45 @@ static int64_t longest(const struct cs_context_work *w, const double *pairs,
     return (int64_t)ceil(most * (double)ns);
 }
 
+/* keys and values that come and go, and their gradients */
+static void add_keys(const struct cs_context_work *work, const struct cs_graph *graph,
+                     const struct cs_layer *layer, const struct cs_device_class *device, int32_t tp,
+                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+{
+    const struct cs_attention *attention = cs_layer_attention(graph, layer);
+    const int64_t kv = cs_attention_kv_width(attention);
+    const int64_t moved =
+        work->moved[cs_layer_attention_id(graph, layer)] * 2 * ((kv + tp - 1) / tp);
+    const int64_t come = cs_link_ns(device, moved * cs_device_element_bytes(device));
+    const int64_t wait = come > 0 ? device->link_latency_ns : 0;
+    cost->fwd_ns += come;
+    fixed->fwd_ns += wait;
+    if (!layer->needs_input_grad && !layer->needs_weight_grad)
+        return;
+    cost->bwd_input_ns += come + cs_link_ns(device, moved * 4);
+    fixed->bwd_input_ns += 2 * wait;
+}
+
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
-                           struct cs_layer_cost *cost)
+                           struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
 {
     static const struct cs_time_parts by_rows = {0, 0};
     const int32_t id = cs_layer_attention_id(graph, layer);
     const struct cs_stretch stretch = {
         .graph = graph, .device = device, .ranks = work->ranks, .tp = tp, .n_rows = work->n_rows};
     if (cs_context_is_stretched(layer)) {
-        cs_stretch_cost(&stretch, layer, cost);
+        cs_stretch_cost(&stretch, layer, cost, fixed);
         return;
     }
     const double *pairs = id >= 0 ? work->pairs + (int64_t)id * work->ranks : NULL;
+    fixed->fwd_ns = (int64_t)(parts->fwd.fixed * (double)cost->fwd_ns);
+    fixed->bwd_input_ns = (int64_t)(parts->bwd_input.fixed * (double)cost->bwd_input_ns);
+    fixed->bwd_weight_ns = 0;
     cost->fwd_ns = longest(work, pairs, &parts->fwd, cost->fwd_ns);
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
     cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
-    if (id < 0)
-        return;
-    const int64_t element = cs_device_element_bytes(device);
-    const int64_t kv = cs_attention_kv_width(cs_layer_attention(graph, layer));
-    const int64_t columns = 2 * ((kv + tp - 1) / tp);
-    const int64_t moved = work->moved[id];
-    cost->fwd_ns += cs_link_ns(device, moved * columns * element);
-    if (layer->needs_input_grad || layer->needs_weight_grad)
-        cost->bwd_input_ns +=
-            cs_link_ns(device, moved * columns * element) + cs_link_ns(device, moved * columns * 4);
+    if (id >= 0)
+        add_keys(work, graph, layer, device, tp, cost, fixed);
 }

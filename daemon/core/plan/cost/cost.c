@@ -10,6 +10,7 @@
  * cheaper), half of the text rows carry labels, an embedding look-up is bytes only. */
 #include "core/plan/cost/cost.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/model/placements.h"
@@ -235,17 +236,33 @@ static struct cs_layer_parts parts_of(const struct cs_graph *graph, const struct
                : cs_layer_parts(graph, layer, budget);
 }
 
+struct cs_layer_cost cs_measured_fixed(const struct cs_profile *profile,
+                                       const struct cs_graph *graph, const struct cs_layer *layer,
+                                       int32_t tp, int32_t cp)
+{
+    const struct cs_profile_row *row =
+        profile != NULL ? cs_profile_find(profile, graph, layer, tp, cp) : NULL;
+    struct cs_layer_cost fixed = {0};
+    if (row != NULL) {
+        fixed.fwd_ns = (int64_t)fmax(0, row->fwd.c);
+        fixed.bwd_input_ns = layer->needs_input_grad ? (int64_t)fmax(0, row->bwd_input.c) : 0;
+    }
+    return fixed;
+}
+
 void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                      const struct cs_layer *layer, const struct cs_slot_budget *budget,
                      const struct cs_device_class *device, const struct cs_profile *profile,
-                     int32_t tp, struct cs_layer_cost *cost)
+                     int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
 {
     const struct cs_layer_work of = cs_layer_work(graph, layer, budget);
     const int64_t rows = cs_profile_rows(layer, of.tokens, of.label_rows);
-    if (profile != NULL && cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost))
+    if (profile != NULL && cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost)) {
+        *fixed = cs_measured_fixed(profile, graph, layer, tp, work->ranks);
         return; /* with its exchanges, as it ran */
+    }
     const struct cs_layer_parts parts = parts_of(graph, layer, budget, profile);
-    cs_context_layer_cost(work, graph, layer, &parts, device, tp, cost);
+    cs_context_layer_cost(work, graph, layer, &parts, device, tp, cost, fixed);
 }
 
 static enum cs_status share_context(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -257,13 +274,15 @@ static enum cs_status share_context(const struct cs_spec *spec, const struct cs_
     const int32_t cp = context_ranks(spec, graph, graph->llm);
     const struct cs_branch *llm = &graph->branches[graph->llm];
     struct cs_context_work work;
+    struct cs_layer_cost fixed;
     if (cp == 1)
         return CS_OK;
     struct cs_arena *arena = cs_arena_new(0);
     const enum cs_status status =
         cs_context_work_make(graph, budget, spec->context, cp, arena, &work, err);
     for (int32_t i = llm->first_layer; status == CS_OK && i < llm->first_layer + llm->n_layers; i++)
-        cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i]);
+        cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i],
+                        &fixed);
     cs_arena_free(arena);
     return status;
 }

@@ -19,11 +19,16 @@ enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct 
                                        const struct cs_layer **missing,
                                        struct cs_err *err) CS_NODISCARD;
 /* The cost of a layer of the LLM on one rank (of tp) becomes that on the rank of a context that takes
- * longest: measured where the profile has a row of so many ranks, else by the work of each. */
+ * longest: measured where the profile has a row of so many ranks, else by the work of each. fixed: what of
+ * it a shorter slot takes as well. */
 void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                      const struct cs_layer *layer, const struct cs_slot_budget *budget,
                      const struct cs_device_class *device, const struct cs_profile *profile,
-                     int32_t tp, struct cs_layer_cost *cost);
+                     int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
+/* what the profile has for the shortest slot, of a layer that it measured on so many ranks; else 0 */
+struct cs_layer_cost cs_measured_fixed(const struct cs_profile *profile,
+                                       const struct cs_graph *graph, const struct cs_layer *layer,
+                                       int32_t tp, int32_t cp);
 /* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
  * NULL; NULL in it: there is none. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
  * device or precision, of other shapes, or without a layer of the model. */

@@ -29,39 +29,64 @@ struct cs_stretch_states cs_stretch_states(const struct cs_recurrent *r, int64_t
     return s;
 }
 
-/* At the speed of the layer: fwd_ns is that of so many FLOPs. */
-static int64_t states_ns(const struct cs_stretch *s, const struct cs_recurrent *r, int64_t rows,
-                         bool is_back, int64_t fwd_ns, int64_t flops)
+/* What a layer has beside its own part of the rows: in all, and for the shortest slot. */
+struct extra {
+    int64_t all, fixed;
+};
+
+static void add(struct extra *x, int64_t fixed, int64_t by_rows)
 {
-    const struct cs_stretch_states x = cs_stretch_states(r, rows, s->ranks, is_back);
-    const int64_t heads = (r->n_heads + s->tp - 1) / s->tp;
-    return cs_scale(fwd_ns, r->n_heads * (x.made + x.joined), flops) +
-           cs_link_ns(s->device, heads * x.moved * (int64_t)sizeof(float));
+    x->fixed += fixed;
+    x->all += fixed + by_rows;
+}
+
+/* rows that change ranks before and behind the layer */
+static void add_turns(const struct cs_stretch *s, int64_t rows, int64_t width, struct extra *x)
+{
+    const int64_t leave = rows * (s->ranks - 1) / s->ranks;
+    const int64_t ns = cs_link_ns(s->device, leave * width * cs_device_element_bytes(s->device));
+    const int64_t wait = ns > 0 ? s->device->link_latency_ns : 0;
+    add(x, 2 * wait, 2 * (ns - wait));
 }
 
 /* the rows that the convolution reads before its own */
-static int64_t halo_ns(const struct cs_stretch *s, const struct cs_recurrent *r)
+static void add_halo(const struct cs_stretch *s, const struct cs_recurrent *r, struct extra *x)
 {
-    return cs_link_ns(s->device, (r->taps - 1) * cs_recurrent_conv_width(r) / s->tp *
-                                     cs_device_element_bytes(s->device));
+    const int64_t columns = cs_recurrent_conv_width(r) / s->tp;
+    add(x, cs_link_ns(s->device, (r->taps - 1) * columns * cs_device_element_bytes(s->device)), 0);
+}
+
+/* At the speed of the layer: ns are those of so many FLOPs. */
+static void add_states(const struct cs_stretch *s, const struct cs_recurrent *r, int64_t rows,
+                       bool is_back, int64_t ns, int64_t flops, struct extra *x)
+{
+    const struct cs_stretch_states states = cs_stretch_states(r, rows, s->ranks, is_back);
+    const int64_t heads = (r->n_heads + s->tp - 1) / s->tp;
+    add(x,
+        cs_scale(ns, r->n_heads * states.joined, flops) +
+            cs_link_ns(s->device, heads * states.moved * (int64_t)sizeof(float)),
+        cs_scale(ns, r->n_heads * states.made, flops));
 }
 
 void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
-                     struct cs_layer_cost *cost)
+                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
 {
     const struct cs_arch *arch = cs_layer_arch(s->graph, layer);
     const struct cs_recurrent *r = &arch->recurrent;
     const int32_t n = s->ranks;
-    const int64_t rows = (s->n_rows + n - 1) / n, leave = rows * (n - 1) / n;
-    const int64_t turn_ns =
-        2 * cs_link_ns(s->device, leave * arch->width * cs_device_element_bytes(s->device));
+    const int64_t rows = (s->n_rows + n - 1) / n, own_ns = (cost->fwd_ns + n - 1) / n;
     const int64_t flops = cs_layer_fwd_flops(s->graph, layer, rows, 0, 0);
-    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
-    const int64_t own_ns = (cost->fwd_ns + n - 1) / n;
-    cost->fwd_ns = own_ns + turn_ns + halo_ns(s, r) + states_ns(s, r, rows, false, own_ns, flops);
-    cost->bwd_input_ns = (cost->bwd_input_ns + n - 1) / n;
-    cost->bwd_weight_ns = (cost->bwd_weight_ns + n - 1) / n;
-    if (has_backward) /* the convolution reads its rows again, and gives gradients back */
-        cost->bwd_input_ns +=
-            turn_ns + 2 * halo_ns(s, r) + states_ns(s, r, rows, true, own_ns, flops);
+    struct extra fwd = {0}, bwd = {0};
+    add_turns(s, rows, arch->width, &fwd);
+    add_halo(s, r, &fwd);
+    add_states(s, r, rows, false, own_ns, flops, &fwd);
+    if (layer->needs_input_grad || layer->needs_weight_grad) {
+        add_turns(s, rows, arch->width, &bwd);
+        add_halo(s, r, &bwd); /* the convolution reads its rows again, and gives gradients back */
+        add_halo(s, r, &bwd);
+        add_states(s, r, rows, true, own_ns, flops, &bwd);
+    }
+    *cost = (struct cs_layer_cost){own_ns + fwd.all, (cost->bwd_input_ns + n - 1) / n + bwd.all,
+                                   (cost->bwd_weight_ns + n - 1) / n};
+    *fixed = (struct cs_layer_cost){.fwd_ns = fwd.fixed, .bwd_input_ns = bwd.fixed};
 }

@@ -30,8 +30,9 @@ struct cs_stretch {
     int64_t n_rows;
 };
 
-/* Cost of a layer on one rank becomes that of a rank of the context. */
+/* Cost of a layer on one rank becomes that of a rank of the context. fixed: what of it a shorter slot takes as
+ * well. */
 void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
-                     struct cs_layer_cost *cost);
+                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
 
 #endif
