@@ -12,16 +12,8 @@ void cs_lua_guard_calls(lua_State *L);   /* guard_calls.c: pcall, xpcall, corout
 void cs_lua_guard_strings(lua_State *L); /* guard_strings.c: patterns, rep */
 void cs_lua_guard_words(lua_State *L);   /* guard_words.c: what is not there says so, near names */
 
-/* library.field = wrapper with the function that was there and a number as upvalues; library NULL:
- * globals */
-void cs_lua_wrap(lua_State *L, const char *library, const char *field, lua_CFunction wrapper,
-                 lua_Integer option);
-/* Calls the function that was there with all arguments; for the end of a wrapper. */
-int cs_lua_call_wrapped(lua_State *L);
 /* Reading a name that the table on top does not have raises, with the nearest name: what and dot
  * stand before a name in the message, "cs.lab" and ".". */
 void cs_lua_strict(lua_State *L, const char *what, const char *dot);
-/* Adds to the message on top, about a global that is nil, what may be meant. */
-void cs_lua_hint(lua_State *L);
 
 #endif

@@ -4,6 +4,7 @@
  * that ended in its hook; it is left as it is. */
 #include "lua/base/guard.h"
 #include "lua/base/state.h"
+#include "lua/base/wrap.h"
 
 enum { RESUME_COST = 100 }; /* instructions: what a coroutine may do before its own hook counts */
 

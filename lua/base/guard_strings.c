@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "lua/base/guard.h"
 #include "lua/base/state.h"
+#include "lua/base/wrap.h"
 
 enum { MAX_STRING = 1 << 24 };
 

@@ -1,13 +1,11 @@
 /* What scripts do not have says why, and what they misspell says what is near. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/near.h"
 #include "core/base/status.h"
 #include "lua/base/guard.h"
+#include "lua/base/hint.h"
 #include "lua/base/state.h"
-
-enum { MAX_NAMES = 128 };
 
 /* clang-format off */
 static const struct {
@@ -67,35 +65,19 @@ static void push_absent_function(lua_State *L, const char *name, const char *why
     lua_pushcclosure(L, absent_function, 2);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Keys of the table at index that are strings, in order; borrowed while it is unchanged. */
-static int names_of(lua_State *L, int index, const char **names)
-{
-    int n = 0;
-    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1))
-        if (n < MAX_NAMES && lua_type(L, -2) == LUA_TSTRING)
-            names[n++] = lua_tostring(L, -2);
-    qsort(names, (size_t)n, sizeof *names, by_name);
-    return n;
-}
-
 /* the table at index 1, the name at index 2; upvalues: whose, what is between the two */
 static int unknown_name(lua_State *L)
 {
-    const char *names[MAX_NAMES], *what = lua_tostring(L, lua_upvalueindex(1)),
-                                  *dot = lua_tostring(L, lua_upvalueindex(2));
+    const char *names[CS_LUA_MOST_NAMES], *what = lua_tostring(L, lua_upvalueindex(1)),
+                                          *dot = lua_tostring(L, lua_upvalueindex(2));
     lua_settop(L, 2);
     const char *name = luaL_tolstring(L, 2, NULL);
-    const char *near = cs_near(name, names, names_of(L, 1, names));
+    const char *near = cs_near(name, names, cs_lua_names(L, 1, names));
     if (near)
         return cs_lua_error(L, "%s%s%s: there is no such function; did you mean %s%s%s?", what, dot,
                             name, what, dot, near);
     luaL_Buffer b;
-    int n = names_of(L, 1, names);
+    int n = cs_lua_names(L, 1, names);
     luaL_buffinit(L, &b);
     for (int i = 0; i < n; i++) {
         luaL_addstring(&b, i ? ", " : "");
@@ -116,27 +98,6 @@ void cs_lua_strict(lua_State *L, const char *what, const char *dot)
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
     lua_setmetatable(L, -2);
-}
-
-void cs_lua_hint(lua_State *L)
-{
-    static const char mark[] = "(global '";
-    const char *names[MAX_NAMES], *at = strstr(lua_tostring(L, -1), mark);
-    size_t n = at ? strcspn(at + sizeof mark - 1, "'") : 0;
-    if (n == 0)
-        return;
-    const char *name = lua_pushlstring(L, at + sizeof mark - 1, n);
-    lua_pushglobaltable(L);
-    const char *near = cs_near(name, names, names_of(L, lua_gettop(L), names));
-    if (strcmp(name, "cs") == 0)
-        lua_pushliteral(L, "; begin with: local cs = require \"cornstarch\"");
-    else if (near)
-        lua_pushfstring(L, "; did you mean '%s'?", near);
-    else
-        lua_pushliteral(L, "");
-    lua_replace(L, -3);
-    lua_pop(L, 1);
-    lua_concat(L, 2);
 }
 
 void cs_lua_guard_words(lua_State *L)

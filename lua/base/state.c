@@ -19,6 +19,7 @@
 #include "core/base/io.h"
 #include "core/base/stop.h"
 #include "lua/base/guard.h"
+#include "lua/base/hint.h"
 
 enum { HOOK_EVERY = 100, MAX_SCRIPT = 4 << 20 };
 

@@ -1,13 +1,7 @@
 /* Rows of a block between its products, in parts over the ranks that share its matrices. */
 #include "worker/layer/sequence.h"
 
-#include "worker/layer/sequence_moves.h"
 #include "worker/layer/tensors.h"
-
-bool cs_sequence_is_split(const struct cs_run *run)
-{
-    return run->tensors != NULL && run->splits_rows;
-}
 
 int64_t cs_sequence_rows(const struct cs_run *run, int64_t rows)
 {

@@ -9,9 +9,8 @@
 #ifndef CS_WORKER_LAYER_SEQUENCE_H
 #define CS_WORKER_LAYER_SEQUENCE_H
 
-#include "worker/layer/layers.h"
+#include "worker/layer/sequence_moves.h"
 
-bool cs_sequence_is_split(const struct cs_run *run);
 int64_t cs_sequence_rows(const struct cs_run *run, int64_t rows); /* the own ones */
 /* the own ones of all, where they lie */
 const void *cs_sequence_own(const struct cs_run *run, int64_t rows, int64_t width, const void *all);

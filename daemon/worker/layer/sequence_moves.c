@@ -1,8 +1,6 @@
 /* Rows of a block under way between the ranks that share its matrices. */
 #include "worker/layer/sequence_moves.h"
 
-#include "worker/layer/sequence.h"
-
 int cs_sequence_turns(const struct cs_run *run)
 {
     return cs_sequence_is_split(run) ? run->tensors->n : 1;

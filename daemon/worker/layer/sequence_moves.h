@@ -13,6 +13,11 @@
 #include "worker/layer/exchange.h"
 #include "worker/layer/layers.h"
 
+static inline bool cs_sequence_is_split(const struct cs_run *run)
+{
+    return run->tensors != NULL && run->splits_rows;
+}
+
 int cs_sequence_turns(const struct cs_run *run);
 
 /* Rows of a rank: `at` is the first. In a rehearsal as many as any rank can have. */
