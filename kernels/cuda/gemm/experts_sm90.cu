@@ -156,35 +156,59 @@ __device__ __forceinline__ void store_rows(const product &g, const spot &s, cons
         }
 }
 
-__device__ __forceinline__ void put_pair(float *to, float x, float y, bool is_new)
+__device__ __forceinline__ float2 get_pair(const float *from)
 {
-    float2 *const both = (float2 *)to;
-    const float2 old = is_new ? make_float2(0.0f, 0.0f) : *both;
-    *both = make_float2(old.x + x, old.y + y);
+    return *(const float2 *)from;
 }
 
-__device__ __forceinline__ void put_pair(__nv_bfloat16 *to, float x, float y, bool is_new)
+__device__ __forceinline__ float2 get_pair(const __nv_bfloat16 *from)
 {
-    __nv_bfloat162 *const both = (__nv_bfloat162 *)to;
-    const float2 old = is_new ? make_float2(0.0f, 0.0f) : __bfloat1622float2(*both);
-    *both = __floats2bfloat162_rn(old.x + x, old.y + y);
+    return __bfloat1622float2(*(const __nv_bfloat162 *)from);
 }
 
+__device__ __forceinline__ void put_pair(float *to, float x, float y)
+{
+    *(float2 *)to = make_float2(x, y);
+}
+
+__device__ __forceinline__ void put_pair(__nv_bfloat16 *to, float x, float y)
+{
+    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(x, y);
+}
+
+/* What was there is asked for AHEAD pairs at a time, before the first of them is written: one after the
+ * other each would wait for memory. */
 template <typename G>
 __device__ __forceinline__ void store_gradient(const product &g, const spot &s,
                                                const float (&d)[64])
 {
+    constexpr int AHEAD = 8;
     const int lane = (int)threadIdx.x % 32;
     const int64_t row = s.row + (int)threadIdx.x / 32 * 16 + lane / 4;
     G *const c = (G *)g.c + s.expert * g.m * g.n;
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (int h = 0; h < 2; h++) {
+        const int64_t at = row + 8 * h, col = s.col + 2 * (lane % 4);
+        G *const to = c + at * g.n + col;
+        if (at >= g.m)
+            continue;
 #pragma unroll
-        for (int j = 0; j < TILE / 8; j++) {
-            const int64_t at = row + 8 * h, col = s.col + 8 * j + 2 * (lane % 4);
-            if (at < g.m && col < g.n)
-                put_pair(c + at * g.n + col, d[4 * j + 2 * h], d[4 * j + 2 * h + 1], g.is_new);
+        for (int first = 0; first < TILE / 8; first += AHEAD) {
+            float2 old[AHEAD] = {};
+            if (!g.is_new) {
+#pragma unroll
+                for (int j = 0; j < AHEAD; j++)
+                    if (col + 8 * (first + j) < g.n)
+                        old[j] = get_pair(to + 8 * (first + j));
+            }
+#pragma unroll
+            for (int j = 0; j < AHEAD; j++) {
+                const float *const sum = d + 4 * (first + j) + 2 * h;
+                if (col + 8 * (first + j) < g.n)
+                    put_pair(to + 8 * (first + j), old[j].x + sum[0], old[j].y + sum[1]);
+            }
         }
+    }
 }
 
 /* Shared memory from a multiple of 1024 on; barriers are ready for all threads. */
