@@ -1,7 +1,7 @@
 #!/bin/bash
-# Jobs in many layouts through daemon, feeder and workers: tests/gpu/layouts.sh [--gpus N] [--only TEXT] [--part K/N] [--exact] [--cpu] [BUILD]
+# Jobs in many layouts through daemon, feeder and workers: tests/gpu/layouts.sh [--gpus N] [--only REGEX] [--part K/N] [--exact] [--cpu] [BUILD]
 #   --gpus N  most GPUs of a job (default: all that are there)
-#   --only TEXT  of the layouts those whose names have the text
+#   --only REGEX  of the layouts those whose names match, "zero 3|copies of the encoder" say
 #   --part K/N  of those every Nth, from the Kth: N such commands at once share a machine with many cores
 #   --exact   also the quickstart's job to its end on one GPU and on all: at least 95 % exact match
 #   --cpu     CPU ranks, to try the script where there is no GPU
@@ -43,7 +43,7 @@ PY
 turn=0
 is_wanted() {
   [ "$1" -le "$gpus" ] || return 1
-  case $2 in *"$only"*) ;; *) return 1 ;; esac
+  [[ $2 =~ $only ]] || return 1
   turn=$((turn + 1))
   [ $((turn % ${part#*/})) -eq $((${part%/*} % ${part#*/})) ]
 }
