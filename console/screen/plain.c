@@ -93,9 +93,21 @@ static int64_t left_ns(const struct cs_plain *plain, int64_t done)
     return plain->steps >= done && plain->mean_ns > 0 && left < 9e18 ? (int64_t)left : -1;
 }
 
+/* ", balance loss 2.01" of experts; "" where none is trained */
+static const char *balance_text(char out[64], const json_t *step)
+{
+    char loss[CS_FMT_CAP];
+    out[0] = '\0';
+    if (json_object_get(step, "aux_loss") == NULL)
+        return out;
+    cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(step, "aux_loss", (double)NAN));
+    snprintf(out, 64, ", balance loss %s", loss);
+    return out;
+}
+
 static void draw_bar(struct cs_plain *plain, int64_t done, const json_t *step)
 {
-    char loss[CS_FMT_CAP], ms[CS_FMT_CAP], eta[CS_FMT_CAP], bar[BAR_CELLS + 1], text[256];
+    char loss[CS_FMT_CAP], ms[CS_FMT_CAP], eta[CS_FMT_CAP], bar[BAR_CELLS + 1], text[256], more[64];
     double share = plain->steps > 0 ? (double)done / (double)plain->steps : 0;
     int full = share >= 1 ? BAR_CELLS : share > 0 ? (int)(share * BAR_CELLS) : 0;
     memset(bar, '#', (size_t)full);
@@ -104,8 +116,9 @@ static void draw_bar(struct cs_plain *plain, int64_t done, const json_t *step)
     cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(step, "loss", (double)NAN));
     cs_fmt_ms(ms, sizeof ms, plain->mean_ns > 0 ? plain->mean_ns : (double)NAN);
     cs_fmt_elapsed(eta, sizeof eta, left_ns(plain, done));
-    snprintf(text, sizeof text, "[%s] %3d%%  step %lld/%lld  loss %s  %s ms/step  eta %s", bar,
-             (int)(share * 100), (long long)done, (long long)plain->steps, loss, ms, eta);
+    snprintf(text, sizeof text, "[%s] %3d%%  step %lld/%lld  loss %s%s  %s ms/step  eta %s", bar,
+             (int)(share * 100), (long long)done, (long long)plain->steps, loss,
+             balance_text(more, step), ms, eta);
     if ((int)strlen(text) > plain->cols - 1 && plain->cols > 1)
         text[plain->cols - 1] = '\0';
     clear_bar(plain);
@@ -117,14 +130,14 @@ static void draw_bar(struct cs_plain *plain, int64_t done, const json_t *step)
 
 static void say_step(struct cs_plain *plain, int64_t done, const json_t *step)
 {
-    char loss[CS_FMT_CAP], time[CS_UNITS_CAP], left[CS_UNITS_CAP] = "";
+    char loss[CS_FMT_CAP], time[CS_UNITS_CAP], left[CS_UNITS_CAP] = "", more[64];
     cs_fmt_known_loss(loss, sizeof loss, cs_msg_num(step, "loss", (double)NAN));
     cs_duration_print(time, sizeof time, (uint64_t)(plain->mean_ns > 0 ? plain->mean_ns : 0));
     if (plain->steps > done && left_ns(plain, done) >= 0)
         cs_duration_print(left, sizeof left, (uint64_t)left_ns(plain, done));
-    cs_plain_say(plain, "step %lld of %lld: loss %s, %s per step%s%s", (long long)done,
-                 (long long)plain->steps, loss, time, left[0] ? ", about " : "",
-                 left[0] ? strcat(left, " left") : "");
+    cs_plain_say(plain, "step %lld of %lld: loss %s%s, %s per step%s%s", (long long)done,
+                 (long long)plain->steps, loss, balance_text(more, step), time,
+                 left[0] ? ", about " : "", left[0] ? strcat(left, " left") : "");
 }
 
 /* "  loss by source: coco 1.21, alpaca 0.87" */

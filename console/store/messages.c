@@ -191,6 +191,7 @@ void cs_store_step_message(struct cs_store *store, const json_t *msg, bool is_mi
         .wall_ns = cs_msg_int(msg, "wall_ns", 0),
         .loss = cs_msg_num(msg, "loss", (double)NAN),
         .grad_norm = cs_msg_num(msg, "grad_norm", (double)NAN),
+        .aux_loss = cs_msg_num(msg, "aux_loss", (double)NAN),
         .lr = cs_msg_num(msg, "lr", (double)NAN)};
     if (step.step < 0 || step.step > max_step)
         return;

@@ -12,8 +12,11 @@
 
 enum { ETA_STEPS = 100 };
 
-static const struct cs_store_step no_step = {
-    .step = -1, .loss = (double)NAN, .grad_norm = (double)NAN, .lr = (double)NAN};
+static const struct cs_store_step no_step = {.step = -1,
+                                             .loss = (double)NAN,
+                                             .grad_norm = (double)NAN,
+                                             .lr = (double)NAN,
+                                             .aux_loss = (double)NAN};
 
 struct cs_store *cs_store_new(void)
 {

@@ -57,6 +57,7 @@ struct cs_store_step { /* the last step of its kind */
     int64_t step_ns, tokens, trained_tokens, samples, correct, slots; /* 0 unknown */
     int64_t messages, bytes, data_wait_us, wall_ns;
     double loss, grad_norm, lr;
+    double aux_loss; /* of the experts' balance; NaN: none is trained */
 };
 
 /* What a rank of a context had of the LLM's rows in a step. */

@@ -79,13 +79,17 @@ static void put_loss(struct detail *d, const struct cs_store *store)
 
 static void put_now(struct detail *d, const struct cs_store *store, const struct cs_store_job *job)
 {
-    char ms[CS_FMT_CAP], lr[CS_FMT_CAP] = "-", norm[CS_FMT_CAP], tokens[CS_FMT_CAP];
+    char ms[CS_FMT_CAP], lr[CS_FMT_CAP] = "-", norm[CS_FMT_CAP], tokens[CS_FMT_CAP],
+                         balance[CS_FMT_CAP];
     cs_fmt_ms(ms, sizeof ms, job->step_ns > 0 ? (double)job->step_ns : (double)NAN);
     cs_fmt_known_loss(norm, sizeof norm, store->train.grad_norm);
     cs_fmt_tokens(tokens, sizeof tokens, cs_store_tokens_per_s(store));
     if (isfinite(store->train.lr))
         snprintf(lr, sizeof lr, "%.3g", store->train.lr);
     put(d, "now", "%s ms/step   %s tok/s   grad norm %s   lr %s", ms, tokens, norm, lr);
+    cs_fmt_known_loss(balance, sizeof balance, store->train.aux_loss);
+    if (isfinite(store->train.aux_loss))
+        put(d, "balance", "%s: loss of the experts' balance, beside that of the tokens", balance);
 }
 
 static enum cs_style level_style(int level)

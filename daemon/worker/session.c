@@ -62,6 +62,8 @@ static void report_step(const struct cs_session *s, const struct cs_manifest *ma
         cs_msg_set_num(msg, "loss_sum", r->loss_sum);
         cs_msg_set_int(msg, "trained_tokens", r->trained_tokens);
         cs_msg_set(msg, "sources", by_source(r));
+        if (r->has_balance)
+            cs_msg_set_num(msg, "aux_loss", r->balance);
         cs_msg_set_int(msg, "samples", r->is_eval ? r->n_samples : manifest->n_samples);
         if (r->is_eval)
             cs_msg_set_int(msg, "correct", r->n_exact);

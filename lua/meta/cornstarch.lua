@@ -170,6 +170,7 @@ function live_:logs(...) end
 ---@field dir string a Hugging Face model directory
 ---@field part? "vision"|"audio"|"llm"|"projector" component of a composite directory (LLaVA, Qwen3-VL, Voxtral ...)
 ---@field init? "weights"|"random" read the weights, or start from random ones (default "weights")
+---@field router_aux_loss_coef? number of a model with experts: share of the loss of their balance in what is trained (default the directory's, where it says output_router_logits; else 0)
 
 ---@class cs.encoder.Args
 ---@field hidden_size? integer width of a row (default 768)
@@ -219,6 +220,7 @@ function live_:logs(...) end
 ---@field llm? cs.hf the language model, cs.hf "DIR"; required without from
 ---@field from? string instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's
 ---@field init? "weights"|"random" with from: read the weights, or start from random ones (default "weights")
+---@field router_aux_loss_coef? number with from: as in cs.hf
 ---@field video? table with from: reads videos as well, as in an encoder's table; {} as the directory says
 ---@field key? string with from: the key of a sample that holds the encoder's files, as in an encoder's table
 ---@field mask? "causal"|"packed"|"cornstarch"|"image_bidir"|"modality_bidir"|"item"|"window"|"prefix"|"image_bidir_window"|"image_window" who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three (default the directory's, or "causal")

@@ -47,13 +47,13 @@ for name, samples in {"pictures": pictures, "films": pictures + films, "sounds":
         f.writelines(json.dumps(s) + "\n" for s in samples)
 PY
 
-# script FILE FAMILY BRANCH DATA TRAIN [KEYS]
+# script FILE FAMILY BRANCH DATA TRAIN [KEYS] [STAGES of the encoder]
 script() {
   cat >"$1" <<LUA
 local cs = require "cornstarch"
 local model = cs.mllm { from = "models/$2"${6:-} }$5
 return cs.job {
-  plan = cs.plan { model = model, parallel = { $3 = { pp = 1 }, llm = { pp = 2 } }, seq_tokens = 1024, slots = 2 },
+  plan = cs.plan { model = model, parallel = { $3 = { pp = ${7:-1} }, llm = { pp = 2 } }, seq_tokens = 1024, slots = 2 },
   data = cs.data.llava { json = "$4.jsonl", images = "." },
   optimizer = cs.optim.adamw { lr = 2e-3 }, batch_samples = 4, steps = 4, seed = 1,
 }
@@ -84,6 +84,15 @@ import json, math, sys
 told = json.load(sys.stdin)
 loss = [row[told["columns"].index("loss")] for row in told["rows"]]
 sys.exit(not (all(map(math.isfinite, loss)) and loss[-1] < loss[0]))' || fail "$family: $("$C" metrics latest)"
+  "$C" metrics latest --json >one.json
+  script "$family.cut.lua" "$family" "$2" "$3" ':train("*")' "${5:-}" 3
+  "$C" run --plain "$family.cut.lua" >report 2>&1 || fail "$family, its encoder over three stages: $(cat report)"
+  "$C" metrics latest --json | python3 -c '
+import json, sys
+def losses(told): return [row[told["columns"].index("loss")] for row in told["rows"]]
+one, cut = losses(json.load(open("one.json"))), losses(json.load(sys.stdin))
+sys.exit(not (len(one) == len(cut) and all(abs(a - b) < 1e-5 for a, b in zip(one, cut))))' ||
+    fail "$family: with its encoder over three stages the losses are others: $("$C" metrics latest)"
   "$C" export latest "out/$family" --verify >said 2>&1 || fail "$family: $(cat said)"
   script "$family.lora.lua" "$family" "$2" "$3" ':train("*.projector"):lora { module = "llm", rank = 2, targets = "q_proj|v_proj" }' "${5:-}"
   "$C" run --plain "$family.lora.lua" --export "out/$family.lora" >report 2>&1 || fail "$family: $(cat report)"

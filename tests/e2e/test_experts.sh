@@ -27,6 +27,33 @@ one='modality="encoder-colocated"'
 # --- everything trains
 write_job one.lua "${common[@]}" "$test" "$one"
 base=$(done_job one.lua)
+# --- the loss of the experts' balance is told beside that of the tokens, and not where none is trained
+"$C" metrics "$base" --csv >one.csv
+write_job unbalanced.lua "${common[@]}" "$test" "$one" 'llm_dir={ dir = "data/each", router_aux_loss_coef = 0 }'
+unbalanced=$(done_job unbalanced.lua)
+write_job strict.lua "${common[@]}" "$one" 'llm_dir={ dir = "data/each", router_aux_loss_coef = 2 }'
+strict=$(done_job strict.lua)
+expect_rc 0 "$C" export "$strict" strict
+python3 - one.csv "$jobs/$base" "$jobs/$unbalanced" "$jobs/$strict" <<'PY' || fail "the balancing loss is not told, or router_aux_loss_coef does nothing"
+import csv, json, math, sys
+table = list(csv.DictReader(open(sys.argv[1])))
+one, unbalanced, strict = ([r for r in map(json.loads, open(path + "/journal")) if r["type"] == "runner.step"]
+                           for path in sys.argv[2:])
+def of(rows, kind): return [r for r in rows if r.get("kind", "train") == kind]
+for kind in ("train", "eval"):
+    told = [r["aux_loss"] for r in of(one, kind)]
+    # of 6 experts 2 take a row: 2 where all are alike busy, 6 where two take all
+    assert len(told) > 1 and all(1.5 < v < 6 for v in told) and len(set(told)) == len(told), (kind, told)
+    seen = [float(r["aux_loss"]) for r in table if r["kind"] == kind]
+    assert len(seen) == len(told) and all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(seen, told)), (seen, told)
+assert not any("aux_loss" in r for r in unbalanced)
+first = [of(rows, "train")[0] for rows in (one, unbalanced, strict)]
+assert first[0]["loss"] == first[1]["loss"] == first[2]["loss"] and first[0]["aux_loss"] == first[2]["aux_loss"]
+assert len({r["grad_norm"] for r in first}) == 3
+assert of(strict, "train")[-1]["aux_loss"] < of(one, "train")[-1]["aux_loss"]
+config = json.load(open("strict/llm/config.json"))
+assert config["router_aux_loss_coef"] == 2 and config["output_router_logits"] is True, config
+PY
 check() { # WHAT RANKS KEY=VALUE...
   local what=$1 ranks=$2 id
   shift 2

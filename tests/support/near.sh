@@ -1,7 +1,7 @@
 # Jobs in other layouts beside one: sourced behind e2e.sh.
 compared=0
 
-# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3: sums are made in another order
+# losses and norms of job $2 within 1e-4 of those of job $1, evaluations within 1e-3, losses of experts' balance within 5e-3: sums are made in another order
 near() {
   python3 - "$jobs/$1/journal" "$jobs/$2/journal" "${4:-0}" <<'PY' || fail "$3: differs from one rank"
 import json, math, sys
@@ -11,9 +11,13 @@ def rows(path, kind):
 def off(a, b):
     assert math.isfinite(a) and math.isfinite(b), (a, b)
     return abs(a - b) / max(abs(a), 1e-3)
+def balanced(a, b): # replicas have other samples in a slot, whose rows alone are balanced
+    assert ("aux_loss" in a) == ("aux_loss" in b), (a, b)
+    assert "aux_loss" not in a or off(a["aux_loss"], b["aux_loss"]) <= 5e-3, (a["step"], a["aux_loss"], b["aux_loss"])
 one, two = (rows(path, "train") for path in sys.argv[1:3])
 assert sorted(two) == list(range(len(two))) and 9 < len(two) <= len(one), (sorted(one), sorted(two))
 for step in two:
+    balanced(one[step], two[step])
     for key in ("loss", "grad_norm"):
         worst = off(one[step][key], two[step][key])
         assert worst <= 1e-4, (step, key, one[step][key], two[step][key])
@@ -21,6 +25,7 @@ for step in two:
 one, two = (rows(path, "eval") for path in sys.argv[1:3])
 assert sorted(one) == sorted(two) and len(one) == int(sys.argv[3]), (sorted(one), sorted(two))
 for step in one:
+    balanced(one[step], two[step])
     assert off(one[step]["loss"], two[step]["loss"]) <= 1e-3, step
     for key in ("samples", "trained_tokens", "correct"):
         assert one[step][key] == two[step][key], (step, key, one[step][key], two[step][key])

@@ -53,6 +53,13 @@ static void feed_step(struct session *s, int step)
                       "loss", 2.0, "step_ns", 50000000));
 }
 
+/* a model with experts tells the loss of their balance too */
+static void feed_balanced_step(struct session *s, int step)
+{
+    feed(s, json_pack("{s:s,s:i,s:s,s:f,s:f,s:i}", "type", "event.step", "step", step, "kind",
+                      "train", "loss", 2.0, "aux_loss", 2.125, "step_ns", 50000000));
+}
+
 static int count(const char *text, const char *word)
 {
     int n = 0;
@@ -90,6 +97,20 @@ static void a_long_run_takes_some_twenty_lines(void **state)
     assert_non_null(strstr(s.text, "step 200 of 200"));
     assert_null(strchr(s.text, '\r'));
     free(s.text);
+}
+
+static void the_balance_of_experts_stands_beside_the_loss(void **state)
+{
+    (void)state;
+    for (int is_terminal = 0; is_terminal < 2; is_terminal++) {
+        struct session s;
+        start(&s, is_terminal);
+        feed_job(&s, "RUN", "");
+        feed_balanced_step(&s, 0);
+        finish(&s);
+        assert_non_null(strstr(s.text, "loss 2.000, balance loss 2.125"));
+        free(s.text);
+    }
 }
 
 static void a_terminal_gets_one_progress_line(void **state)
@@ -202,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_are_told_once),
         cmocka_unit_test(a_long_run_takes_some_twenty_lines),
+        cmocka_unit_test(the_balance_of_experts_stands_beside_the_loss),
         cmocka_unit_test(a_terminal_gets_one_progress_line),
         cmocka_unit_test(a_note_that_is_an_alarm_names_its_rule_and_step),
         cmocka_unit_test(evaluations_count_correct_answers),

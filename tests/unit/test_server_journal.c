@@ -193,6 +193,10 @@ static void check_sources(const struct fixture *f)
     size_t at = 0;
     while (strcmp(json_string_value(json_array_get(columns, at)), "sources") != 0)
         at++;
+    const size_t balance = json_array_size(columns) - 1;
+    assert_string_equal(json_string_value(json_array_get(columns, balance)), "aux_loss");
+    assert_true(json_real_value(json_array_get(json_array_get(rows, 0), balance)) == 2.5);
+    assert_true(json_is_null(json_array_get(json_array_get(rows, 1), balance)));
     assert_int_equal(json_array_size(rows), 2);
     assert_true(json_equal(json_array_get(json_array_get(rows, 0), at), want));
     assert_true(json_is_null(json_array_get(json_array_get(rows, 1), at)));
@@ -216,6 +220,7 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
                                   "ALTER TABLE step DROP COLUMN parts; "
                                   "ALTER TABLE step DROP COLUMN modules; "
                                   "ALTER TABLE step DROP COLUMN sequence; "
+                                  "ALTER TABLE step DROP COLUMN aux_loss; "
                                   "ALTER TABLE job DROP COLUMN tags; "
                                   "ALTER TABLE job DROP COLUMN note; "
                                   "ALTER TABLE job DROP COLUMN stopped_ns; "
@@ -229,7 +234,7 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
             append(f,
                    "{\"type\":\"runner.step\",\"job\":1,\"step\":0,\"kind\":\"train\",\"loss\":1.0,"
                    "\"sources\":{\"a\":{\"loss\":1.5,\"tokens\":3},\"\\\"b\\\"\":{\"loss\":0.25,"
-                   "\"tokens\":9}}}\n");
+                   "\"tokens\":9}},\"aux_loss\":2.5}\n");
             append_step(f, 1, "1.0");
             import(f);
         }

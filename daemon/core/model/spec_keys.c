@@ -81,7 +81,7 @@ static const struct cs_spec_key keys[] = {
     TEXT("model.modules[]", "name", 64, NULL, M(name), "X.encoder, X.projector or llm"),
     WORD("model.modules[]", "kind", "encoder|projector|llm", NULL, CS_NO_FIELD, "what the module is"),
     PATH("model.modules[]", "dir", "", M(dir), "Hugging Face directory; empty: none"),
-    FREE("model.modules[]", "config", "null", M(config), "config.json of the directory, as it is. output_router_logits true: router_aux_loss_coef times the loss of the experts' balance is trained too, of all layers together and for every slot by itself; reported losses are without it"),
+    FREE("model.modules[]", "config", "null", M(config), "config.json of the directory, as it is. output_router_logits true: router_aux_loss_coef times the loss of the experts' balance is trained too, of all layers together and for every slot by itself; reported losses are without it: it is their aux_loss"),
     WORD("model.modules[]", "init", "weights|random", "", M(init), "where parameters come from; default: weights where dir is set, else random"),
     KEY("model.modules[]", "token", STRING, 1, 256, NULL, NULL, "encoder", M(token), STRING, "the placeholder in the text"),
     KEY("model.modules[]", "key", STRING, 0, 40, NULL, "", "encoder", M(key), STRING, "the key of a sample that holds its files, also with an s; empty: image where it is the only encoder, else the word of its token, or its name"),

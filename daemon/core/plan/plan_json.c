@@ -597,7 +597,7 @@ static enum cs_status check_derived(struct reader *r, struct cs_err *err)
                            "plan: %s must be %s -> %s, width %d, %s gradient, %lld rows", where,
                            want.stages[w->from].name, want.stages[w->to].name, w->width,
                            w->has_grad ? "with" : "without", (long long)w->max_rows);
-        edge->feed = w->feed;
+        *edge = *w; /* what is not encoded, too */
     }
     if (json_is_true(json_object_get(r->json, "is_tied_across")) != want.is_tied_across ||
         plan->embed_stage != want.embed_stage || plan->head_stage != want.head_stage)

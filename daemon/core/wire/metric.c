@@ -28,6 +28,11 @@ static double grad_norm(const json_t *step)
     return num(step, "grad_norm");
 }
 
+static double aux_loss(const json_t *step)
+{
+    return num(step, "aux_loss");
+}
+
 static double lr(const json_t *step)
 {
     return num(step, "lr");
@@ -130,6 +135,9 @@ const struct cs_metric cs_metrics[] = {
     {"loss", "loss", "",
      "mean over the tokens that are trained on; of each source of samples too, where they have names",
      false, true, loss, "sources", "loss"},
+    {"aux_loss", "balance loss of experts", "",
+     "of all layers together, about num_experts_per_tok where every expert has as many rows; times router_aux_loss_coef it is trained beside the loss",
+     false, true, aux_loss, NULL, NULL},
     {"exact_match", "exact match", "",
      "share of the samples of an evaluation that were answered exactly",
      true, true, exact_match, NULL, NULL},

@@ -65,8 +65,9 @@ struct cs_step_report {
     int64_t rows[1 + CS_MAX_ENCODERS]; /* of the LLM, of each encoder, in all slots */
     json_t *cursor;
     int n_ranks; /* that have reported */
-    bool has_loss, has_norm, is_norm_unequal, is_skipped;
+    bool has_loss, has_norm, has_balance, is_norm_unequal, is_skipped;
     double loss_sum, grad_norm, lr;
+    double balance; /* loss of the experts' balance of the manifest */
     int64_t loss_tokens, correct, loss_samples, messages, bytes;
     json_t *sources; /* their names by number; NULL or empty: none has one */
     struct cs_source_loss source[CS_SOURCES_MAX];
@@ -95,6 +96,8 @@ struct cs_lost_rows {
 struct cs_eval {
     int64_t correct, samples, tokens;
     double loss_sum;
+    double balance_sum; /* loss of the experts' balance times rows */
+    int64_t rows;       /* that it is of; 0: none was told */
     struct cs_source_loss source[CS_SOURCES_MAX];
     int64_t start_ns;
 };

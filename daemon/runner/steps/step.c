@@ -102,6 +102,8 @@ static void emit_train(struct cs_runner *r, const struct cs_step_report *report,
     cs_msg_set_int(msg, "slots", report->slots);
     if (report->has_norm)
         cs_msg_set_num(msg, "grad_norm", report->grad_norm);
+    if (report->has_balance)
+        cs_msg_set_num(msg, "aux_loss", report->balance);
     cs_msg_set_num(msg, "lr", report->lr);
     if (report->is_skipped)
         cs_msg_set_bool(msg, "is_skipped", true);
@@ -288,6 +290,10 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
     eval->samples += report->loss_samples;
     eval->tokens += report->loss_tokens;
     eval->loss_sum += report->loss_sum;
+    if (report->has_balance) {
+        eval->balance_sum += report->balance * (double)report->tokens;
+        eval->rows += report->tokens;
+    }
     cs_by_source_join(eval->source, report->source);
     r->step_end_ns = cs_now_ns();
     if (!(report->flags & CS_STEP_EVAL_LAST))
@@ -295,6 +301,8 @@ static void eval_done(struct cs_runner *r, const struct cs_step_report *report)
     json_t *msg = step_msg(r, report, "eval");
     if (eval->tokens > 0)
         cs_msg_set_num(msg, "loss", eval->loss_sum / (double)eval->tokens);
+    if (eval->rows > 0)
+        cs_msg_set_num(msg, "aux_loss", eval->balance_sum / (double)eval->rows);
     cs_by_source_set(msg, eval->source, report->sources);
     cs_msg_set_int(msg, "trained_tokens", eval->tokens);
     cs_msg_set_int(msg, "samples", eval->samples);

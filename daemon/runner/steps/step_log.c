@@ -15,13 +15,16 @@ static const char *figure(char out[24], int digits, double value)
 void cs_step_log_train(const struct cs_runner *r, const struct cs_step_report *report,
                        int64_t step_ns)
 {
-    char loss[24], norm[24], lr[24], ms[24];
+    char loss[24], balance[24], norm[24], lr[24], ms[24];
     const int64_t done = report->step + 1;
     const double seconds = (double)step_ns / 1e9;
     if (done % CS_LOG_EVERY_STEPS != 0 && done != 1 && done != r->job.spec->steps)
         return;
     const bool has_loss = report->has_loss && report->loss_tokens > 0;
     const double mean = has_loss ? report->loss_sum / (double)report->loss_tokens : (double)NAN;
+    if (report->has_balance)
+        cs_log(r->log, CS_INFO, "balance of experts", CS_KV("step", report->step),
+               CS_KV("aux_loss", figure(balance, 5, report->balance)));
     const double grad_norm = report->has_norm ? report->grad_norm : (double)NAN;
     cs_log(r->log, CS_INFO, "step", CS_KV("step", report->step),
            CS_KV("loss", figure(loss, 5, mean)), CS_KV("grad_norm", figure(norm, 4, grad_norm)),

@@ -98,6 +98,11 @@ static void add_ranks_report(struct cs_step_report *report, const json_t *msg)
         report->correct += cs_msg_int(msg, "correct", 0);
         report->loss_samples += cs_msg_int(msg, "samples", 0);
     }
+    if (json_is_number(json_object_get(msg, "aux_loss")) ||
+        json_is_string(json_object_get(msg, "aux_loss"))) {
+        report->has_balance = true;
+        report->balance += cs_msg_num(msg, "aux_loss", 0);
+    }
     if (json_object_get(msg, "grad_norm") && !json_is_null(json_object_get(msg, "grad_norm"))) {
         double norm = cs_msg_num(msg, "grad_norm", 0);
         /* also two NaN are equal here: bytes, not values */

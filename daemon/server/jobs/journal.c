@@ -48,6 +48,7 @@ static enum cs_status put_step(struct cs_job *job, json_t *m, struct cs_err *err
         .parts = cs_msg_obj(m, "parts"),
         .modules = cs_msg_obj(m, "modules"),
         .sequence = cs_msg_obj(m, "sequence"),
+        .aux_loss = cs_msg_num(m, "aux_loss", (double)NAN),
     };
     if (strcmp(row.kind, "eval") == 0) {
         if (row.samples > 0)

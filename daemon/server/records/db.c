@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 8 };
+enum { SCHEMA_VERSION = 9 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -27,7 +27,8 @@ static const char schema_sql[] =
     "REAL,"
     " exact_match REAL, tokens INTEGER, trained_tokens INTEGER, samples INTEGER, wall_ns INTEGER,"
     " data_wait_us INTEGER, energy_mj INTEGER, sources TEXT, context TEXT, mem_bytes INTEGER,"
-    " mfu REAL, parts TEXT, modules TEXT, sequence TEXT, PRIMARY KEY (job, step, kind)) "
+    " mfu REAL, parts TEXT, modules TEXT, sequence TEXT, aux_loss REAL, PRIMARY KEY (job, step, "
+    "kind)) "
     "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS note (job INTEGER NOT NULL, wall_ns INTEGER, level TEXT, text "
     "TEXT);"
@@ -35,7 +36,7 @@ static const char schema_sql[] =
 
 /* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
  * 4, which knew no memory and no parts of a step, 5, which knew no tags, 6, which knew no sequences,
- * and 7, which knew neither pauses nor the bubble of a job */
+ * 7, which knew neither pauses nor the bubble of a job, and 8, which knew no loss of the experts' balance */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -52,6 +53,7 @@ static const char *const upgrade_sql[] = {
     [6] = "BEGIN; ALTER TABLE step ADD COLUMN sequence TEXT; PRAGMA user_version = 7; COMMIT;",
     [7] = "BEGIN; ALTER TABLE job ADD COLUMN stopped_ns INTEGER;"
           "ALTER TABLE job ADD COLUMN bubble REAL; PRAGMA user_version = 8; COMMIT;",
+    [8] = "BEGIN; ALTER TABLE step ADD COLUMN aux_loss REAL; PRAGMA user_version = 9; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */
@@ -62,13 +64,13 @@ static const char *const sql[Q_COUNT] = {
     [Q_STEP_PUT] = "INSERT OR REPLACE INTO step (job, step, kind, loss, loss_text, grad_norm, lr,"
                    " step_ms, bubble, exact_match, tokens, trained_tokens, samples, wall_ns,"
                    " data_wait_us, energy_mj, sources, context, mem_bytes, mfu, parts, modules,"
-                   " sequence)"
+                   " sequence, aux_loss)"
                    " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,"
-                   "?20,?21,?22,?23)",
+                   "?20,?21,?22,?23,?24)",
     [Q_STEPS] =
         "SELECT step, kind, coalesce(loss_text, loss), grad_norm, lr, step_ms, bubble,"
         " exact_match, tokens, trained_tokens, samples, wall_ns, data_wait_us, energy_mj, sources,"
-        " context, mem_bytes, mfu, parts, modules, sequence FROM step WHERE"
+        " context, mem_bytes, mfu, parts, modules, sequence, aux_loss FROM step WHERE"
         " job = ?1 AND step > ?2 AND (step % ?3 = 0 OR kind = 'eval') ORDER BY step, kind DESC"
         " LIMIT ?4",
     /* What is no number is that of the last of the steps; it is looked up after the rest is put
@@ -77,13 +79,15 @@ static const char *const sql[Q_COUNT] = {
         "SELECT last, of, g.loss, g.grad_norm, g.lr, g.step_ms, g.bubble, g.exact_match, g.tokens,"
         " g.trained_tokens, g.samples, g.wall_ns, g.data_wait_us, g.energy_mj,"
         " s.sources AS sources, s.context AS context, g.mem_bytes, g.mfu, s.parts AS parts,"
-        " s.modules AS modules, g.sequence AS sequence, n, loss_min, loss_max, norm_max, ms_max"
+        " s.modules AS modules, g.sequence AS sequence, g.aux_loss, n, loss_min, loss_max, "
+        "norm_max, ms_max"
         " FROM (SELECT max(step) AS last, kind AS of,"
         " coalesce(avg(loss), max(loss_text)) AS loss, avg(grad_norm) AS grad_norm, avg(lr) AS lr,"
         " avg(step_ms) AS step_ms, avg(bubble) AS bubble, avg(exact_match) AS exact_match,"
         " avg(tokens) AS tokens, avg(trained_tokens) AS trained_tokens, avg(samples) AS samples,"
         " max(wall_ns) AS wall_ns, avg(data_wait_us) AS data_wait_us, avg(energy_mj) AS energy_mj,"
-        " max(mem_bytes) AS mem_bytes, avg(mfu) AS mfu, max(sequence) AS sequence, count(*) AS n,"
+        " max(mem_bytes) AS mem_bytes, avg(mfu) AS mfu, max(sequence) AS sequence,"
+        " avg(aux_loss) AS aux_loss, count(*) AS n,"
         " min(loss) AS loss_min, max(loss) AS loss_max, max(grad_norm) AS norm_max,"
         " max(step_ms) AS ms_max FROM step WHERE job = ?1 AND step > ?2"
         " GROUP BY kind, CASE kind WHEN 'eval' THEN step ELSE step / ?3 END) AS g"

@@ -41,6 +41,7 @@ struct cs_step_row {
     int64_t energy_mj; /* -1 unknown */
     int64_t mem_bytes; /* the same */
     double mfu;
+    double aux_loss;        /* of the experts' balance */
     const json_t *sources;  /* {name: {loss, tokens}}, NULL: none have names */
     const json_t *context;  /* [rank, rows, pairs, flops, wait_us], NULL: rows are not split */
     const json_t *parts;    /* {name: ms}, NULL: not told */

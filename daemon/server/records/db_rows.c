@@ -7,9 +7,10 @@
 #include "server/records/db_private.h"
 
 static const char *const step_columns[] = {
-    "step",        "kind",    "loss",           "grad_norm", "lr",      "step_ms",      "bubble",
-    "exact_match", "tokens",  "trained_tokens", "samples",   "wall_ns", "data_wait_us", "energy_mj",
-    "sources",     "context", "mem_bytes",      "mfu",       "parts",   "modules",      "sequence"};
+    "step",         "kind",        "loss",     "grad_norm",      "lr",        "step_ms",
+    "bubble",       "exact_match", "tokens",   "trained_tokens", "samples",   "wall_ns",
+    "data_wait_us", "energy_mj",   "sources",  "context",        "mem_bytes", "mfu",
+    "parts",        "modules",     "sequence", "aux_loss"};
 /* of rows that stand for several steps, after these */
 static const char *const folded_columns[] = {"steps", "loss_min", "loss_max", "grad_norm_max",
                                              "step_ms_max"};
@@ -51,6 +52,7 @@ enum cs_status cs_db_step_put(struct cs_db *db, int64_t job, const struct cs_ste
     bind_json(s, at + 5, row->parts);
     bind_json(s, at + 6, row->modules);
     bind_json(s, at + 7, row->sequence);
+    sqlite3_bind_double(s, at + 8, row->aux_loss);
     return cs_db_finish(db, Q_STEP_PUT, err);
 }
 

@@ -66,6 +66,7 @@ static void note_step(struct cs_outcome *outcome, int step, const struct cs_step
     pthread_mutex_lock(&lock);
     if (result->has_loss) {
         outcome->loss[step] += result->loss_sum / (double)outcome->tokens;
+        outcome->has_balance = outcome->has_balance || result->has_balance;
         outcome->balance[step] += result->balance;
         outcome->norm[step] = result->grad_norm;
     }

@@ -7,7 +7,8 @@
 struct cs_outcome {
     int64_t tokens;                                      /* trained ones of a step */
     double loss[CS_GOLDEN_STEPS], norm[CS_GOLDEN_STEPS]; /* means over them */
-    double balance[CS_GOLDEN_STEPS];                     /* of experts */
+    bool has_balance; /* a loss of the experts' balance is trained beside that of the text */
+    double balance[CS_GOLDEN_STEPS];
     float **grad; /* by parameter: of the first step's sum of losses; NULL: it is frozen */
 };
 

@@ -6,7 +6,8 @@
  * tower is given; in.probe: a tower alone, whose loss is sum(out.last * in.probe); out.logits, out.last,
  * out.loss (mean over out.tokens trained tokens), grad.NAME of out.loss, step.loss and step.norm of
  * AdamW (lr 1e-3, betas 0.9 0.95, eps 1e-8, weight decay 0.1 where a tensor has two dimensions and more,
- * clip 1.0) on the same batch. Losses have the experts' balance in them, as classes say them, or not. */
+ * clip 1.0) on the same batch. Losses have the experts' balance in them, as classes say them, or not;
+ * out.aux_loss (or out.balance) is that loss alone. */
 #ifndef CS_WORKER_SELFTEST_SELFTEST_H
 #define CS_WORKER_SELFTEST_SELFTEST_H
 

@@ -9,6 +9,24 @@ static double loss_of(const struct cs_outcome *outcome, const struct cs_golden *
     return outcome->loss[step] + (double)g->balance * outcome->balance[step];
 }
 
+/* The experts' balancing loss of the first step, under either name that goldens have for it; where they are
+ * without and where none is trained there is nothing to check. */
+static enum cs_status check_balance(const struct cs_outcome *outcome, struct cs_golden *g,
+                                    struct cs_selftest *out, struct cs_err *err)
+{
+    static const char *const names[] = {"out.aux_loss", "out.balance"};
+    float *want;
+    for (size_t i = 0; i < CS_ARRAY_LEN(names); i++) {
+        if (!outcome->has_balance || !cs_golden_has(g, names[i]))
+            continue;
+        CS_TRY(cs_golden_floats(g, names[i], &want, NULL, err));
+        cs_selftest_number(g, cs_selftest_add(g, out, "balance loss", 1e-5, 0.1), "of experts",
+                           outcome->balance[0], want[0], fabs((double)want[0]));
+        return CS_OK;
+    }
+    return CS_OK;
+}
+
 /* Adds a check of mean loss and gradients of the first step. */
 enum cs_status cs_outcome_check_first(const struct cs_outcome *outcome, struct cs_golden *g,
                                       struct cs_selftest *out, struct cs_err *err)
@@ -17,6 +35,7 @@ enum cs_status cs_outcome_check_first(const struct cs_outcome *outcome, struct c
     CS_TRY(cs_golden_floats(g, "out.loss", &first, NULL, err));
     struct cs_selftest_check *whole = cs_selftest_add(g, out, "loss", 1e-5, 0.1);
     cs_selftest_number(g, whole, "mean", loss_of(outcome, g, 0), first[0], fabs((double)first[0]));
+    CS_TRY(check_balance(outcome, g, out, err));
     return cs_outcome_check_gradients(outcome, g, 1.0 / (double)outcome->tokens, out, err);
 }
 
@@ -72,6 +91,10 @@ void cs_outcome_check_same(const struct cs_outcome *outcome, const struct cs_out
     for (int i = 0; i < CS_GOLDEN_STEPS; i++)
         cs_selftest_number(g, i == 0 ? first : losses, cs_selftest_step(i), whole_of(outcome, g, i),
                            (float)whole_of(one, g, i), one->loss[i]);
+    if (one->has_balance)
+        cs_selftest_number(g, cs_selftest_add(g, out, "balance loss of one rank", 1e-5, 1e-5),
+                           "of experts", outcome->balance[0], (float)one->balance[0],
+                           one->balance[0]);
     for (int32_t i = 0; i < g->graph->n_params; i++)
         if (one->grad[i] != NULL)
             cs_selftest_compare(g, gradients,

@@ -179,6 +179,11 @@ enum cs_status cs_trainer_program(struct cs_trainer *trainer, int n_slots, bool 
     return CS_OK;
 }
 
+static bool trains_balance(const struct cs_trainer *t)
+{
+    return cs_experts_loads(&cs_graph_llm(t->config.graph)->arch.experts) > 0;
+}
+
 /* slots by their rows */
 static double balance_of(const struct cs_input *in)
 {
@@ -347,6 +352,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
     *result = (struct cs_step_result){
         .is_eval = manifest->kind == CS_STEP_EVAL,
         .has_loss = trainer->has_head,
+        .has_balance = trainer->has_head && trains_balance(trainer),
         .trained_tokens = dp > 1 ? n_labels : manifest->trained_tokens,
         .grad_norm = NAN,
     };

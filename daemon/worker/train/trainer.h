@@ -54,7 +54,10 @@ struct cs_step_result {
     bool is_eval;
     bool has_loss;   /* this rank has the head */
     double loss_sum; /* over the trained tokens of this replica, slots in order */
-    double balance;  /* of the step's experts (worker/layer/loads.h): what this replica has of it */
+    /* The balancing loss of the step's experts (worker/layer/loads.h): what this replica, and this part of a
+     * context, has of it; the step's is the sum over them. 0 where the model trains none. */
+    bool has_balance;
+    double balance;
     int64_t trained_tokens;                       /* of this replica */
     struct cs_source_loss source[CS_SOURCES_MAX]; /* the same by source (core/data/sources.h) */
     int64_t n_samples, n_exact; /* evaluation: samples with a trained token, all of them right */

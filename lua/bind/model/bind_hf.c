@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arch/arch.h"
 #include "core/doc/doc.h"
 #include "input/tok/tokenizer.h"
 #include "lua/bind/bind.h"
@@ -14,6 +15,7 @@ const struct cs_arg cs_lua_hf_args[CS_LUA_N_HF_ARGS] = {
     {"dir", CS_ARG_STRING, true, NULL, 0, 0, 0, NULL, "a Hugging Face model directory"},
     {"part", CS_ARG_STRING, false, "vision|audio|llm|projector", 0, 0, 0, NULL, "component of a composite directory (LLaVA, Qwen3-VL, Voxtral ...)"},
     {"init", CS_ARG_STRING, false, "weights|random", 0, 0, 0, "\"weights\"", "read the weights, or start from random ones"},
+    {"router_aux_loss_coef", CS_ARG_NUMBER, false, NULL, 0, 1e6, 0, "the directory's, where it says output_router_logits; else 0", "of a model with experts: share of the loss of their balance in what is trained"},
 };
 /* clang-format on */
 static const struct cs_lua_function hf_function = {"cs.hf",          "",   "",  cs_lua_hf_args,
@@ -101,12 +103,28 @@ json_t *cs_lua_saved_settings(const struct cs_hfdir *dir)
     return saved;
 }
 
+/* The share of the loss of the experts' balance, as config.json says it. */
+static enum cs_status set_balance(json_t *config, double share, struct cs_err *err)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_arch arch;
+    enum cs_status status = cs_arch_from_config(config, arena, &arch, err);
+    if (status == CS_OK && arch.experts.n == 0)
+        status = cs_fail(err, CS_INVALID, "router_aux_loss_coef: the model has no experts");
+    cs_arena_free(arena);
+    json_object_set_new(config, "router_aux_loss_coef", json_real(share));
+    json_object_set_new(config, "output_router_logits", json_boolean(share > 0));
+    return status;
+}
+
 int cs_lua_hf(lua_State *L)
 {
     struct cs_err err;
+    enum cs_status status = CS_OK;
     cs_lua_take_positional(L, "dir");
     cs_lua_args_check(L, &hf_function);
     const char *dir = cs_lua_dir(L, "cs.hf", cs_lua_args_string(L, "dir", ""));
+    const double balance = cs_lua_args_number(L, "router_aux_loss_coef", -1);
     const char *part = cs_lua_args_string(L, "part", ""),
                *init = cs_lua_args_string(L, "init", "weights");
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_HF, NULL);
@@ -119,6 +137,8 @@ int cs_lua_hf(lua_State *L)
     json_object_set_new(value->json, "dir", json_string(dir));
     json_object_set_new(value->json, "init", json_string(init));
     json_object_set_new(value->json, "config", json_deep_copy(cs_hfdir_config(hf)));
+    if (balance >= 0)
+        status = set_balance(json_object_get(value->json, "config"), balance, &err);
     if (processor)
         json_object_set_new(value->json, "processor", json_deep_copy(processor));
     if (cs_hfdir_video(hf))
@@ -129,5 +149,7 @@ int cs_lua_hf(lua_State *L)
         json_object_set_new(json_object_get(value->json, "config"), "tie_word_embeddings",
                             json_true());
     cs_hfdir_close(hf);
+    if (status != CS_OK)
+        return cs_lua_error(L, "cs.hf: %s", err.text);
     return 1;
 }

@@ -8,7 +8,7 @@
 #include "lua/base/value.h"
 #include "store/hf/hfdir.h"
 
-enum { CS_LUA_N_HF_ARGS = 3 };
+enum { CS_LUA_N_HF_ARGS = 4 };
 extern const struct cs_arg cs_lua_hf_args[CS_LUA_N_HF_ARGS];
 /* The table of arguments, or the directory alone, is at index 1. Pushes the value: dir, init, config,
  * processor, video, has_tokenizer, saved. */

@@ -36,6 +36,7 @@ static const struct cs_arg mllm_args[] = {
     {"llm", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_HF, NULL, "the language model, cs.hf \"DIR\"; required without from"},
     {"from", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "instead of encoders and llm: a directory that holds all of them, as LLaVA's or Qwen3-VL's"},
     {"init", CS_ARG_STRING, false, "weights|random", 0, 0, 0, "\"weights\"", "with from: read the weights, or start from random ones"},
+    {"router_aux_loss_coef", CS_ARG_NUMBER, false, NULL, 0, 1e6, 0, NULL, "with from: as in cs.hf"},
     {"video", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "with from: reads videos as well, as in an encoder's table; {} as the directory says"},
     {"key", CS_ARG_STRING, false, NULL, 0, 0, 0, NULL, "with from: the key of a sample that holds the encoder's files, as in an encoder's table"},
     {"mask", CS_ARG_STRING, false, "causal|packed|cornstarch|image_bidir|modality_bidir|item|window|prefix|image_bidir_window|image_window", 0, 0, 0, "the directory's, or \"causal\"", "who attends to whom in the language model, as in cs.lab.mask; in transformers LLaVA is causal, Gemma 3 image_bidir, Gemma 4 image_window; a model whose layers have windows of their own keeps them and takes these three"},

@@ -7,10 +7,17 @@
 #include "lua/bind/model/bind_hf.h"
 #include "lua/bind/model/bind_projector.h"
 
+/* The table on the top gets the argument of the call, where it is given. */
+static void hand_on(lua_State *L, const char *key)
+{
+    lua_pushstring(L, key);
+    lua_rawget(L, 1);
+    lua_setfield(L, -2, key);
+}
+
 /* Pushes what cs.hf or cs.projector.hf make of the directory; part NULL: they choose it. */
 static void push_part(lua_State *L, lua_CFunction call, const char *dir, const char *part)
 {
-    const char *init = cs_lua_args_string(L, "init", NULL);
     lua_pushcfunction(L, call);
     lua_createtable(L, 0, 3);
     lua_pushstring(L, dir);
@@ -19,28 +26,23 @@ static void push_part(lua_State *L, lua_CFunction call, const char *dir, const c
         lua_pushstring(L, part);
         lua_setfield(L, -2, "part");
     }
-    if (init != NULL) {
-        lua_pushstring(L, init);
-        lua_setfield(L, -2, "init");
-    }
+    hand_on(L, "init");
+    if (call == cs_lua_hf && (part == NULL || *part == '\0' || strcmp(part, "llm") == 0))
+        hand_on(L, "router_aux_loss_coef");
     lua_call(L, 1, 1);
 }
 
 /* { [branch] = { from =, projector =, video =, key = } } */
 static void set_encoder(lua_State *L, const char *dir, const char *branch)
 {
-    static const char *const handed_on[] = {"video", "key"};
     lua_createtable(L, 0, 1);
     lua_createtable(L, 0, 4);
     push_part(L, cs_lua_hf, dir, branch);
     lua_setfield(L, -2, "from");
     push_part(L, cs_lua_projector_hf, dir, NULL);
     lua_setfield(L, -2, "projector");
-    for (size_t i = 0; i < CS_ARRAY_LEN(handed_on); i++) {
-        lua_pushstring(L, handed_on[i]);
-        lua_rawget(L, 1);
-        lua_setfield(L, -2, handed_on[i]);
-    }
+    hand_on(L, "video");
+    hand_on(L, "key");
     lua_setfield(L, -2, branch);
     lua_setfield(L, 1, "encoders");
 }
@@ -48,7 +50,7 @@ static void set_encoder(lua_State *L, const char *dir, const char *branch)
 void cs_lua_take_whole(lua_State *L)
 {
     static const char *const parts_of_it[] = {"encoders", "llm"};
-    static const char *const of_it[] = {"init", "video", "key"};
+    static const char *const of_it[] = {"init", "video", "key", "router_aux_loss_coef"};
     const char *from = cs_lua_args_string(L, "from", NULL), *part[CS_MODULE_KINDS];
     bool has_llm = false;
     struct cs_err err;
