@@ -47,8 +47,6 @@ enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
     X(ncclReduceScatter)                                                                           \
     X(ncclAllReduce)                                                                               \
     X(ncclAllGather)                                                                               \
-    X(ncclCommUserRank)                                                                            \
-    X(ncclCommCount)                                                                               \
     X(ncclGetErrorString)
 
 struct nccl {
@@ -57,9 +55,18 @@ struct nccl {
 #undef X
 };
 
+/* What every rank says of its window. A handle of another host may look like one of this host. */
+struct word {
+    char handle[CS_CUDA_PEERS_HANDLE];
+    char host[40];
+    char is_good;
+};
+
 struct comm {
+    int rank, n;
     ncclComm_t nccl;
     struct cs_cuda_peers *peers; /* NULL: messages go through the library too */
+    struct word *word;           /* (n) of windows; NULL: nobody asks for them */
 };
 
 /* CS_UNSUPPORTED: not there, or too old. */
@@ -126,6 +133,19 @@ static enum cs_status settle(const struct nccl *n, const struct comm *c, const c
             nanosleep(&nap, nullptr);
     }
     return code == ncclSuccess ? CS_OK : fail(n, what, code, err);
+}
+
+/* waits for what other ranks take part in, who may be gone */
+static bool is_over(cudaStream_t stream)
+{
+    const struct timespec nap = {0, 20000};
+    cudaError_t code = cudaStreamQuery(stream);
+    for (long waited = 0; code == cudaErrorNotReady && waited < OPEN_S * 50000L; waited++) {
+        nanosleep(&nap, nullptr);
+        code = cudaStreamQuery(stream);
+    }
+    (void)cudaGetLastError(); /* "not ready" is not what went wrong with others */
+    return code == cudaSuccess;
 }
 
 static enum cs_status new_id(char id[CS_DEVICE_COMM_ID], struct cs_err *err)
@@ -210,100 +230,86 @@ static void abort_comm(void *handle)
     const struct nccl *n;
     if (c == nullptr)
         return;
-    if (c->peers != nullptr)
-        cs_cuda_peers_release(c->peers);
+    cs_cuda_peers_abort(c->peers);
     if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
         n->ncclCommAbort(c->nccl);
-    cs_cuda_peers_free(c->peers);
+    free(c->word);
     free(c);
 }
 
-/* bytes of every rank to all of them, on the host; `all` has this rank's in its place */
-static enum cs_status tell_all(struct comm *c, int rank, int n_ranks, char *all, size_t bytes,
-                               struct cs_err *err)
+/* the words of all ranks to all of them */
+static enum cs_status tell_all(struct comm *c, struct cs_err *err)
 {
     char *data;
     cudaStream_t stream;
-    const size_t at = bytes * (size_t)rank, size = bytes * (size_t)n_ranks;
-    CS_CUDA(err, cudaMalloc(&data, size));
-    CS_CUDA(err, cudaMemcpy(data, all, size, cudaMemcpyHostToDevice));
+    const size_t each = sizeof *c->word, all = each * (size_t)c->n;
+    CS_CUDA(err, cudaMalloc(&data, all));
+    CS_CUDA(err, cudaMemcpy(data, c->word, all, cudaMemcpyHostToDevice));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    enum cs_status status = all_gather(c, data + at, data, bytes, stream, err);
-    if (status == CS_OK && (cudaStreamSynchronize(stream) != cudaSuccess ||
-                            cudaMemcpy(all, data, size, cudaMemcpyDeviceToHost) != cudaSuccess))
+    enum cs_status status = all_gather(c, data + each * (size_t)c->rank, data, each, stream, err);
+    if (status == CS_OK &&
+        (!is_over(stream) || cudaMemcpy(c->word, data, all, cudaMemcpyDeviceToHost) != cudaSuccess))
         status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "a word to all ranks failed");
     cudaStreamDestroy(stream);
-    cudaFree(data);
+    if (status == CS_OK)
+        cudaFree(data); /* else this would wait for the others again */
     return status;
 }
 
-struct word {
-    char handle[CS_CUDA_PEERS_HANDLE];
-    char is_good;
-};
-
 /* Nobody uses its window unless all can. */
-static enum cs_status agree(struct comm *c, int rank, int n_ranks, struct word *word, bool *is_good,
-                            struct cs_err *err)
+static enum cs_status agree(struct comm *c, bool *is_good, struct cs_err *err)
 {
-    word[rank].is_good = *is_good;
-    CS_TRY(tell_all(c, rank, n_ranks, (char *)word, sizeof *word, err));
-    for (int r = 0; r < n_ranks; r++)
-        *is_good = *is_good && word[r].is_good != 0;
+    c->word[c->rank].is_good = *is_good;
+    CS_TRY(tell_all(c, err));
+    for (int r = 0; r < c->n; r++)
+        *is_good = *is_good && c->word[r].is_good != 0;
     return CS_OK;
 }
 
-static enum cs_status open_windows(struct comm *c, int rank, int n_ranks, struct word *word,
-                                   struct cs_err *err)
+/* A window is given back when nobody has it open any more. */
+static void close_peers(struct comm *c)
 {
-    struct cs_cuda_peers *peers;
-    char handle[CS_DEVICE_COMM_ID][CS_CUDA_PEERS_HANDLE];
-    bool is_good = n_ranks <= CS_DEVICE_COMM_ID &&
-                   cs_cuda_peers_new(rank, n_ranks, word[rank].handle, &peers, nullptr) == CS_OK;
+    bool is_good = true;
+    if (c->peers != nullptr)
+        cs_cuda_peers_close(c->peers);
+    if (agree(c, &is_good, nullptr) == CS_OK)
+        cs_cuda_peers_free(c->peers);
+    c->peers = nullptr;
+}
+
+/* the same as long as the host runs, no other has it; false: it is not told */
+static bool name_host(char out[40])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    const bool is_known = file != nullptr && fscanf(file, "%39s", out) == 1;
+    if (file != nullptr)
+        (void)fclose(file);
+    return is_known;
+}
+
+static enum cs_status open_windows(struct comm *c, struct cs_err *err)
+{
+    struct word *const own = &c->word[c->rank];
+    bool is_good = name_host(own->host) &&
+                   cs_cuda_peers_new(c->rank, c->n, own->handle, &c->peers, nullptr) == CS_OK;
+    CS_TRY(agree(c, &is_good, err));
+    for (int r = 0; is_good && r < c->n; r++)
+        is_good = memcmp(c->word[r].host, own->host, sizeof own->host) == 0 &&
+                  cs_cuda_peers_open(c->peers, r, c->word[r].handle, nullptr) == CS_OK;
+    (void)cudaGetLastError(); /* what cannot be reached is no trouble */
+    CS_TRY(agree(c, &is_good, err));
     if (!is_good)
-        peers = nullptr;
-    CS_TRY(agree(c, rank, n_ranks, word, &is_good, err));
-    for (int r = 0; is_good && r < n_ranks; r++)
-        memcpy(handle[r], word[r].handle, sizeof handle[r]);
-    is_good = is_good && cs_cuda_peers_open(peers, handle[0], nullptr) == CS_OK;
-    CS_TRY(agree(c, rank, n_ranks, word, &is_good, err));
-    if (is_good)
-        c->peers = peers;
-    else
-        cs_cuda_peers_free(peers);
-    (void)cudaGetLastError(); /* what could not be reached is no trouble */
+        close_peers(c);
     return CS_OK;
 }
 
 /* Large messages of these ranks go by copy engines where all of them can be reached so. */
-static enum cs_status open_peers(struct comm *c, int rank, int n_ranks, struct cs_err *err)
+static enum cs_status open_peers(struct comm *c, struct cs_err *err)
 {
-    struct word *word = (struct word *)calloc((size_t)n_ranks, sizeof *word);
-    if (word == nullptr)
+    c->word = (struct word *)calloc((size_t)c->n, sizeof *c->word);
+    if (c->word == nullptr)
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
-    const enum cs_status status = open_windows(c, rank, n_ranks, word, err);
-    free(word);
-    return status;
-}
-
-/* A window is given back when nobody writes to it any more. */
-static void close_peers(struct comm *c)
-{
-    const struct nccl *n;
-    int rank = 0, n_ranks = 0;
-    if (c->peers == nullptr)
-        return;
-    cs_cuda_peers_close(c->peers);
-    if (functions(&n, nullptr) == CS_OK) {
-        n->ncclCommUserRank(c->nccl, &rank);
-        n->ncclCommCount(c->nccl, &n_ranks);
-        char *word = (char *)calloc((size_t)n_ranks + 1, 1);
-        if (word != nullptr)
-            (void)!tell_all(c, rank, n_ranks, word, 1, nullptr);
-        free(word);
-    }
-    cs_cuda_peers_free(c->peers);
-    c->peers = nullptr;
+    return open_windows(c, err);
 }
 
 static void close_comm(void *handle)
@@ -312,7 +318,8 @@ static void close_comm(void *handle)
     const struct nccl *n;
     if (c == nullptr)
         return;
-    close_peers(c);
+    if (c->peers != nullptr)
+        close_peers(c);
     if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr) {
         const ncclResult_t code = n->ncclCommFinalize(c->nccl);
         if (settle(n, c, "ncclCommFinalize", code, nullptr) == CS_OK)
@@ -320,6 +327,7 @@ static void close_comm(void *handle)
         else
             n->ncclCommAbort(c->nccl);
     }
+    free(c->word);
     free(c);
 }
 
@@ -383,10 +391,11 @@ static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int
     CS_CUDA(err, cudaMemset(data, 0, WARM_UP_BYTES));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     enum cs_status status = warm_up(c, kind, rank, n_ranks, data, stream, err);
-    if (status == CS_OK && cudaStreamSynchronize(stream) != cudaSuccess)
+    if (status == CS_OK && !is_over(stream))
         status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "the first message failed");
     cudaStreamDestroy(stream);
-    cudaFree(data);
+    if (status == CS_OK)
+        cudaFree(data); /* else this would wait for the others again */
     return status;
 }
 
@@ -407,6 +416,8 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     struct comm *c = (struct comm *)calloc(1, sizeof *c);
     if (c == nullptr)
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
+    c->rank = rank;
+    c->n = n_ranks;
     memcpy(&unique, id, sizeof unique);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -418,7 +429,7 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     if (status == CS_OK)
         status = connect(c, kind, rank, n_ranks, err);
     if (status == CS_OK && goes_by_engines(kind))
-        status = open_peers(c, rank, n_ranks, err);
+        status = open_peers(c, err);
     if (status != CS_OK)
         abort_comm(c);
     else

@@ -9,6 +9,10 @@
  * that the copy out of the ring follows closely. */
 enum { SLOTS = 4, COUNTER = 256 };
 
+/* Counters begin at 0 again after 2^32 pieces, and are compared in a circle: this is behind all that anybody
+ * waits for, however many there were. */
+#define FAR (1u << 30)
+
 /* of one host; with more, streams would share the device's queues, where one that waits holds up others */
 enum { MOST_RANKS = 8 };
 
@@ -111,11 +115,15 @@ enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HAND
     return status;
 }
 
-static enum cs_status open_peer(struct peer *peer, const char *handle, struct cs_err *err)
+enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, int rank, const char *handle,
+                                  struct cs_err *err)
 {
+    struct peer *peer = &peers->peer[rank];
     cudaIpcMemHandle_t theirs;
     void *window = nullptr;
     int least = 0, most = 0;
+    if (rank == peers->rank)
+        return CS_OK;
     memcpy(&theirs, handle, sizeof theirs);
     CS_CUDA(err, cudaIpcOpenMemHandle(&window, theirs, cudaIpcMemLazyEnablePeerAccess));
     peer->window = (char *)window;
@@ -124,15 +132,6 @@ static enum cs_status open_peer(struct peer *peer, const char *handle, struct cs
     CS_CUDA(err, cudaStreamCreateWithPriority(&peer->in, cudaStreamNonBlocking, most));
     CS_CUDA(err, cudaEventCreateWithFlags(&peer->gone, cudaEventDisableTiming));
     CS_CUDA(err, cudaEventCreateWithFlags(&peer->come, cudaEventDisableTiming));
-    return CS_OK;
-}
-
-enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, const char *handles,
-                                  struct cs_err *err)
-{
-    for (int r = 0; r < peers->n; r++)
-        if (r != peers->rank)
-            CS_TRY(open_peer(&peers->peer[r], handles + r * CS_CUDA_PEERS_HANDLE, err));
     return CS_OK;
 }
 
@@ -152,10 +151,9 @@ static enum cs_status push(struct cs_cuda_peers *p, const struct cs_device_move 
     for (size_t at = 0; at < m->bytes; at += PIECE) {
         const size_t bytes = m->bytes - at < PIECE ? m->bytes - at : PIECE;
         const uint32_t piece = to->sent++;
-        if (piece >= SLOTS)
-            CS_TRY(check_driver(p->wait(to->out, freed(p, p->window, m->peer), piece + 1 - SLOTS,
-                                        CU_STREAM_WAIT_VALUE_GEQ),
-                                "waiting for room", err));
+        CS_TRY(check_driver(p->wait(to->out, freed(p, p->window, m->peer), piece + 1 - SLOTS,
+                                    CU_STREAM_WAIT_VALUE_GEQ),
+                            "waiting for room", err));
         CS_CUDA(err, cudaMemcpyAsync(ring(to->window, m->peer, p->rank, piece),
                                      (const char *)m->data + at, bytes, cudaMemcpyDeviceToDevice,
                                      to->out));
@@ -240,16 +238,22 @@ enum cs_status cs_cuda_peers_move(struct cs_cuda_peers *peers, const struct cs_d
 
 /* ---- the end ---- */
 
-/* counters are compared in a circle: this is behind all that anybody waits for */
-void cs_cuda_peers_release(struct cs_cuda_peers *peers)
+void cs_cuda_peers_abort(struct cs_cuda_peers *peers)
 {
+    struct cs_cuda_peers *p = peers;
     cudaStream_t stream;
-    if (cudaSetDevice(peers->device) != cudaSuccess || /* whoever ends it has another thread */
+    if (p == nullptr || cudaSetDevice(p->device) != cudaSuccess || /* of another thread */
         cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         return;
-    cudaMemsetAsync(peers->window + rings_bytes(peers), 0x3f, counters_bytes(peers->n), stream);
+    for (int r = 0; r < p->n; r++) {
+        (void)p->write(stream, arrivals(p, p->window, r), p->peer[r].taken + FAR,
+                       CU_STREAM_WRITE_VALUE_DEFAULT);
+        (void)p->write(stream, freed(p, p->window, r), p->peer[r].sent + FAR,
+                       CU_STREAM_WRITE_VALUE_DEFAULT);
+    }
     cudaStreamSynchronize(stream);
     cudaStreamDestroy(stream);
+    free(p);
 }
 
 void cs_cuda_peers_close(struct cs_cuda_peers *peers)

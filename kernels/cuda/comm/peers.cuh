@@ -18,14 +18,16 @@ enum { CS_CUDA_PEERS_HANDLE = 64 };
 /* This rank's window, and what others open it by. The current device's. */
 enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HANDLE],
                                  struct cs_cuda_peers **out, struct cs_err *err);
-/* handles (n) of all ranks. CS_UNSUPPORTED: one cannot be reached. */
-enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, const char *handles,
+/* The window of a rank, the own one too, for which nothing is to do. CS_UNSUPPORTED: it cannot be reached. */
+enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, int rank, const char *handle,
                                   struct cs_err *err);
 /* as cs_device_comm_ops.move; at most one message to, and one from, a peer at a time is fastest */
 enum cs_status cs_cuda_peers_move(struct cs_cuda_peers *peers, const struct cs_device_move *moves,
                                   int n, cudaStream_t stream, struct cs_err *err);
-/* nothing waits for anybody any more; what is copied afterwards makes no sense */
-void cs_cuda_peers_release(struct cs_cuda_peers *peers);
+/* Nobody is waited for any more; what is copied afterwards makes no sense. Others may still write to the window,
+ * and what is on the device may still wait for other communicators: both, and their memory, stay until the
+ * process ends, which follows. NULL: nothing. From any thread. */
+void cs_cuda_peers_abort(struct cs_cuda_peers *peers);
 /* The windows of others are closed. All ranks have done so before one comes to free. */
 void cs_cuda_peers_close(struct cs_cuda_peers *peers);
 void cs_cuda_peers_free(struct cs_cuda_peers *peers); /* accepts NULL */
