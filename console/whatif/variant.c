@@ -1,5 +1,5 @@
 /* Makes plans of variants of a request: changed in place where the cut stays, planned anew else. */
-#include "console/whatif/variant.h"
+#include "console/whatif/variant_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/sim/predict.h"
+#include "core/search/search.h"
 
 /* Cutting takes stages * layers^2: what is looked at must not keep a screen waiting. */
 static const double most_cutting = 3e8;
@@ -19,36 +20,9 @@ const char *cs_variant_schedule(int i)
     return info ? info->name : NULL;
 }
 
-static enum cs_schedule_layout layout_of(const char *schedule)
-{
-    const struct cs_schedule_info *info = NULL;
-    return cs_plan_schedule_find(schedule, &info, NULL) == CS_OK ? info->layout : CS_LAYOUT_STAGES;
-}
-
-bool cs_variant_shares(const struct cs_variant *variant)
-{
-    return layout_of(variant->schedule) == CS_LAYOUT_COLOCATED;
-}
-
 static bool is_placed(const struct cs_variant *variant, enum cs_placement placement)
 {
     return strcmp(variant->modality, cs_placement_table[placement].modality) == 0;
-}
-
-static bool is_replicated(const struct cs_variant *variant)
-{
-    return is_placed(variant, CS_PLACE_REPLICATED);
-}
-
-/* encoders are whole on the ranks of the LLM: their own counts mean nothing */
-static bool copies(const struct cs_variant *variant)
-{
-    return cs_variant_shares(variant) || is_replicated(variant);
-}
-
-static bool is_colocated(const struct cs_variant *variant)
-{
-    return is_placed(variant, CS_PLACE_COLOCATED);
 }
 
 /* Stages of a branch go round its ranks in turn. */
@@ -68,7 +42,8 @@ static int32_t ranks_of(const struct cs_plan *plan, int32_t branch)
 struct cs_variant cs_variant_own(const struct cs_variant_base *base)
 {
     struct cs_variant v = {.is_blind = strcmp(base->spec->stages, "frozen-blind") == 0,
-                           .slots = base->plan->slots};
+                           .slots = base->plan->slots,
+                           .layout = cs_variant_spec_layout(base->spec, base->graph)};
     cs_str_copy(v.schedule, sizeof v.schedule, base->plan->schedule);
     cs_str_copy(v.modality, sizeof v.modality, base->spec->modality);
     for (int32_t b = 0; b < base->graph->n_branches; b++)
@@ -76,33 +51,13 @@ struct cs_variant cs_variant_own(const struct cs_variant_base *base)
     return v;
 }
 
-bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
-                         const struct cs_graph *graph)
-{
-    bool is_equal = strcmp(a->schedule, b->schedule) == 0 && a->is_blind == b->is_blind &&
-                    a->slots == b->slots &&
-                    (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
-    for (int32_t i = 0; i < graph->n_branches; i++)
-        is_equal = is_equal && (a->pp[i] == b->pp[i] || (copies(a) && i != graph->llm));
-    return is_equal;
-}
-
-int32_t cs_variant_ranks(const struct cs_variant *variant, const struct cs_graph *graph)
-{
-    int32_t n = variant->pp[graph->llm];
-    if (copies(variant) || is_colocated(variant))
-        return n;
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        n += b != graph->llm ? variant->pp[b] : 0;
-    return n;
-}
-
 /* as the job has it, when its stages suit a schedule that leaves them where they are */
 static bool take_own_stages(const struct cs_variant_base *base, int32_t ranks,
                             struct cs_variant *variant)
 {
     struct cs_variant own = cs_variant_own(base);
-    if (layout_of(own.schedule) != CS_LAYOUT_STAGES || cs_variant_ranks(&own, base->graph) != ranks)
+    if (cs_variant_stages(own.schedule) != CS_LAYOUT_STAGES ||
+        cs_variant_width(&own, base->graph) != ranks)
         return false;
     memcpy(variant->pp, own.pp, sizeof variant->pp);
     cs_str_copy(variant->modality, sizeof variant->modality, own.modality);
@@ -122,8 +77,9 @@ static void move_apart(const struct cs_graph *graph, int32_t ranks, struct cs_va
 void cs_variant_set_schedule(const struct cs_variant_base *base, const char *schedule,
                              struct cs_variant *variant)
 {
-    enum cs_schedule_layout old = layout_of(variant->schedule), new = layout_of(schedule);
-    int32_t ranks = cs_variant_ranks(variant, base->graph);
+    enum cs_schedule_layout old = cs_variant_stages(variant->schedule),
+                            new = cs_variant_stages(schedule);
+    int32_t ranks = cs_variant_width(variant, base->graph);
     bool is_apart = is_placed(variant, CS_PLACE_OWN);
     cs_str_copy(variant->schedule, sizeof variant->schedule, schedule);
     if (new == CS_LAYOUT_COLOCATED)
@@ -143,8 +99,8 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
                              struct cs_variant *variant)
 {
     struct cs_variant own = cs_variant_own(base);
-    int32_t ranks = cs_variant_ranks(variant, base->graph);
-    if (layout_of(variant->schedule) != CS_LAYOUT_STAGES)
+    int32_t ranks = cs_variant_width(variant, base->graph);
+    if (cs_variant_stages(variant->schedule) != CS_LAYOUT_STAGES)
         cs_str_copy(variant->schedule, sizeof variant->schedule, "1f1b");
     cs_str_copy(variant->modality, sizeof variant->modality, modality);
     if (strcmp(modality, own.modality) == 0 && !cs_variant_shares(&own)) {
@@ -157,27 +113,9 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
         move_apart(base->graph, ranks, variant);
 }
 
-void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_graph *graph,
-                            char *out, size_t cap)
-{
-    int32_t llm = graph->llm;
-    size_t at = 0;
-    if (graph->n_branches > 1 && (copies(variant) || is_colocated(variant))) {
-        const char *how = cs_variant_shares(variant) ? "shared"
-                          : is_replicated(variant)   ? "replicated"
-                                                     : "colocated";
-        snprintf(out, cap, "%s %d", how, variant->pp[llm]);
-        return;
-    }
-    for (int32_t b = 0; b < graph->n_branches && at < cap; b++) {
-        int n = snprintf(out + at, cap - at, "%s%s %d", b ? " + " : "", graph->branches[b].name,
-                         variant->pp[b]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-}
-
 /* --- planning --------------------------------------------------------------------------------- */
 
+/* the other degrees stay */
 static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
 {
     for (int32_t i = 0; i < spec->n_parallel; i++)
@@ -191,8 +129,10 @@ static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
 
 static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)
 {
-    const enum cs_schedule_layout layout = layout_of(v->schedule);
-    struct cs_spec spec = *base->spec;
+    const enum cs_schedule_layout layout = cs_variant_stages(v->schedule);
+    const struct cs_layout of_found = cs_variant_layout(v, base->graph);
+    struct cs_spec spec =
+        v->is_found ? cs_search_spec(&of_found, v->context_rows, base->spec) : *base->spec;
     int32_t llm = base->graph->llm;
     spec.schedule = v->schedule;
     spec.modality = layout == CS_LAYOUT_STAGES
@@ -201,7 +141,8 @@ static struct cs_spec request_of(const struct cs_variant_base *base, const struc
     spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
     spec.slots = v->slots;
     for (int32_t b = 0; b < base->graph->n_branches; b++)
-        set_parallel(&spec, base->graph->branches[b].name, copies(v) && b != llm ? 1 : v->pp[b]);
+        set_parallel(&spec, base->graph->branches[b].name,
+                     cs_variant_copies(v) && b != llm ? 1 : v->pp[b]);
     return spec;
 }
 
@@ -222,16 +163,37 @@ static enum cs_status plan_anew(const struct cs_variant_base *base, const struct
     return cs_plan_make(&spec, base->graph, &cluster, arena, out, NULL) == CS_OK ? CS_OK : status;
 }
 
-static void stretch_stages(const struct cs_layer_cost *cost, struct cs_plan *plan)
+struct cost_sum {
+    double fwd, bwd_input, bwd_weight;
+};
+
+static struct cost_sum sum_of(const struct cs_layer_cost *cost, const struct cs_stage *stage)
+{
+    struct cost_sum sum = {0};
+    for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
+        sum.fwd += (double)cost[l].fwd_ns;
+        sum.bwd_input += (double)cost[l].bwd_input_ns;
+        sum.bwd_weight += (double)cost[l].bwd_weight_ns;
+    }
+    return sum;
+}
+
+static int64_t stretched(int64_t ns, double measured, double roofline)
+{
+    return roofline > 0 ? (int64_t)((double)ns * (measured / roofline) + 0.5) : ns;
+}
+
+/* What the planner counts, which knows of ranks that share a stage, by as much as its layers took
+ * longer than a rank of their own would have been planned with. */
+static void stretch_stages(const struct cs_variant_base *base, struct cs_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
-        stage->fwd_ns = stage->bwd_input_ns = stage->bwd_weight_ns = 0;
-        for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++) {
-            stage->fwd_ns += cost[l].fwd_ns;
-            stage->bwd_input_ns += cost[l].bwd_input_ns;
-            stage->bwd_weight_ns += cost[l].bwd_weight_ns;
-        }
+        const struct cost_sum to = sum_of(base->measured_cost, stage);
+        const struct cost_sum from = sum_of(base->roofline_cost, stage);
+        stage->fwd_ns = stretched(stage->fwd_ns, to.fwd, from.fwd);
+        stage->bwd_input_ns = stretched(stage->bwd_input_ns, to.bwd_input, from.bwd_input);
+        stage->bwd_weight_ns = stretched(stage->bwd_weight_ns, to.bwd_weight, from.bwd_weight);
     }
 }
 
@@ -242,8 +204,9 @@ static bool has_own_cut(const struct cs_variant *v, const struct cs_variant *own
     struct cs_variant same = *v;
     cs_str_copy(same.schedule, sizeof same.schedule, own->schedule);
     same.slots = own->slots;
-    return layout_of(v->schedule) == CS_LAYOUT_STAGES &&
-           layout_of(own->schedule) == CS_LAYOUT_STAGES && cs_variant_is_equal(&same, own, graph);
+    return cs_variant_stages(v->schedule) == CS_LAYOUT_STAGES &&
+           cs_variant_stages(own->schedule) == CS_LAYOUT_STAGES &&
+           cs_variant_is_equal(&same, own, graph);
 }
 
 static struct cs_plan *copy_plan(const struct cs_plan *from, struct cs_arena *arena)
@@ -261,7 +224,7 @@ static enum cs_status check_cutting(const struct cs_variant_base *base, const st
     double work = 0;
     for (int32_t b = 0; b < base->graph->n_branches; b++) {
         double layers = base->graph->branches[b].n_layers;
-        bool is_cut_twice = layout_of(v->schedule) == CS_LAYOUT_CHUNKS;
+        bool is_cut_twice = cs_variant_stages(v->schedule) == CS_LAYOUT_CHUNKS;
         work += layers * layers * v->pp[b] * (is_cut_twice ? CS_PLAN_CHUNKS : 1);
     }
     if (work <= most_cutting)
@@ -293,7 +256,7 @@ enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct 
     plan->schedule = cs_arena_strdup(arena, variant->schedule);
     plan->slots = variant->slots;
     if (base->measured_cost)
-        stretch_stages(base->measured_cost, plan);
+        stretch_stages(base, plan);
     *out = (struct cs_variant_plan){.plan = plan};
     return CS_OK;
 }
@@ -343,10 +306,13 @@ void cs_variant_stretch(struct cs_variant_base *base, struct cs_arena *arena)
 {
     const struct cs_plan *plan = base->plan;
     const struct cs_program program = {.plan = plan, .n_ranks = plan->n_ranks};
-    struct cs_layer_cost *cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, base->graph->n_layers);
+    const int32_t n = base->graph->n_layers;
+    struct cs_layer_cost *cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, n),
+                         *roofline = CS_NEW_ARRAY(arena, struct cs_layer_cost, n);
     if (cs_spec_layer_costs(base->spec, base->graph, &plan->budget, base->cluster->device, arena,
                             cost, NULL, NULL) != CS_OK)
         cs_layer_costs(base->graph, &plan->budget, base->cluster->device, cost);
+    memcpy(roofline, cost, (size_t)n * sizeof *cost);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_stage *st = &plan->stages[s];
         double fwd = stretch_of(base->measured, s, st->rank, CS_OP_FWD, st->fwd_ns);
@@ -358,6 +324,7 @@ void cs_variant_stretch(struct cs_variant_base *base, struct cs_arena *arena)
             cost[l].bwd_weight_ns = (int64_t)((double)cost[l].bwd_weight_ns * bwd);
         }
     }
+    base->roofline_cost = roofline;
     base->measured_cost = cost;
     base->step_stretch = stretch_of_steps(base, &program);
 }

@@ -9,6 +9,8 @@
 #include "core/plan/plan_schedule.h"
 #include "core/search/search.h"
 
+enum { SEARCHED = 16 /* plans, of which jobs may not run some */ };
+
 static void add_row(struct cs_whatif *w, const struct cs_variant_base *base, const char *name,
                     const struct cs_variant *variant)
 {
@@ -26,7 +28,7 @@ static void add_row(struct cs_whatif *w, const struct cs_variant_base *base, con
                                   .peak_bytes = -1};
     cs_str_copy(row->name, sizeof row->name, name);
     cs_str_copy(row->schedule, sizeof row->schedule, variant->schedule);
-    cs_variant_layout_text(variant, base->graph, row->layout, sizeof row->layout);
+    cs_variant_layout_text(variant, base->graph, true, row->layout, sizeof row->layout);
 }
 
 static void add_schedules(struct cs_whatif *w, const struct cs_variant_base *base)
@@ -134,108 +136,75 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
 
 /* --- search ----------------------------------------------------------------------------------- */
 
-static void branch_text(const struct cs_layout *l, int32_t b, struct cs_buf *text)
-{
-    static const char *const recompute[] = {
-        [CS_RECOMPUTE_NONE] = "", [CS_RECOMPUTE_SELECTIVE] = " sel", [CS_RECOMPUTE_FULL] = " full"};
-    const struct cs_branch_layout *x = &l->branch[b];
-    int32_t zero = x->shard > 0 ? x->shard - 1 : l->zero;
-    cs_buf_adds(text, x->name);
-    if (x->place == CS_PLACE_OWN)
-        cs_buf_addf(text, " %d", x->pp);
-    else
-        cs_buf_adds(text, x->place == CS_PLACE_COLOCATED ? " shared" : " replicated");
-    if (x->tp > 1)
-        cs_buf_addf(text, " tp%d", x->tp);
-    if (x->cp > 1)
-        cs_buf_addf(text, " cp%d", x->cp);
-    if (x->ep > 1)
-        cs_buf_addf(text, " ep%d", x->ep);
-    if (x->dp > 0 && x->dp != l->dp)
-        cs_buf_addf(text, " dp%d", x->dp);
-    if (zero != 1 && l->dp * x->cp > 1)
-        cs_buf_addf(text, " z%d", zero);
-    cs_buf_adds(text, recompute[x->recompute]);
-}
-
-/* "dp 2: llm 2 tp4 + vision shared": the LLM first, it decides the ranks */
-static void layout_text(const struct cs_layout *l, char *out, size_t cap)
-{
-    struct cs_buf text = {0};
-    if (l->dp > 1)
-        cs_buf_addf(&text, "dp %d: ", l->dp);
-    branch_text(l, l->llm, &text);
-    for (int32_t b = 0; b < l->n_branches; b++) {
-        if (b == l->llm)
-            continue;
-        cs_buf_adds(&text, " + ");
-        branch_text(l, b, &text);
-    }
-    cs_str_copy(out, cap, cs_buf_str(&text));
-    cs_buf_free(&text);
-}
-
-/* A bare pipeline is a variant too. */
+/* Its layout as a job has it; false: jobs have no key for that. */
 static bool variant_of(const struct cs_search_plan *plan, const struct cs_variant_base *base,
                        struct cs_variant *out)
 {
     const struct cs_layout *l = &plan->layout;
-    bool is_bare = l->dp == 1;
+    bool is_said = plan->modality < CS_SEARCH_MIXED && l->n_branches <= CS_VARIANT_BRANCHES;
     *out = cs_variant_own(base);
     cs_str_copy(out->schedule, sizeof out->schedule, plan->schedule);
     cs_str_copy(out->modality, sizeof out->modality,
-                cs_placement_table[l->branch[0].place].modality);
+                is_said ? cs_search_modality_name(plan->modality) : "");
     out->is_blind = plan->is_blind_cut;
-    out->slots = plan->slots;
-    for (int32_t b = 0; b < l->n_branches; b++) {
-        const struct cs_branch_layout *x = &l->branch[b];
-        bool is_alike = b == l->llm || x->place == l->branch[0].place;
-        is_bare = is_bare && is_alike && x->tp == 1 && x->cp == 1 && x->dp <= 1 &&
-                  x->recompute == CS_RECOMPUTE_NONE;
-        out->pp[b] = x->pp;
+    out->slots = plan->slots * l->dp;
+    out->is_found = true;
+    out->layout = *l;
+    out->context_rows = plan->context_rows;
+    for (int32_t b = 0; b < l->n_branches && b < CS_VARIANT_BRANCHES; b++) {
+        out->layout.branch[b].name = NULL; /* that of the graph, which may be read again */
+        out->pp[b] = l->branch[b].pp;
+        is_said = is_said && (l->branch[b].vpp <= 1 || l->branch[b].vpp == CS_PLAN_CHUNKS);
     }
-    bool is_shared = l->n_branches > 1 && l->branch[0].place == CS_PLACE_COLOCATED;
-    return is_bare && cs_variant_shares(out) == is_shared;
+    return is_said;
 }
 
+/* Its figures are made as those of all rows are, from the plan that a job makes of it. */
 static void take_plan(struct cs_whatif *w, const struct cs_variant_base *base,
-                      const struct cs_search_plan *plan, const char *name, int64_t own_ns)
+                      const struct cs_search_plan *plan, const char *name)
 {
     if (w->n == CS_WHATIF_ROWS)
         return;
     struct cs_whatif_row *row = &w->row[w->n++];
     *row = (struct cs_whatif_row){.kind = CS_WHATIF_SEARCH,
-                                  .is_done = true,
                                   .ranks = plan->n_ranks,
-                                  .step_ns = plan->step_ns,
-                                  .bubble = plan->bubble,
-                                  .peak_bytes = plan->peak_bytes,
-                                  .delta = own_ns > 0 ? (double)plan->step_ns / (double)own_ns - 1
-                                                      : (double)NAN};
+                                  .delta = (double)NAN,
+                                  .bubble = (double)NAN,
+                                  .peak_bytes = -1};
     row->is_variant = variant_of(plan, base, &row->variant);
     cs_str_copy(row->name, sizeof row->name, name);
     cs_str_copy(row->schedule, sizeof row->schedule, plan->schedule);
-    layout_text(&plan->layout, row->layout, sizeof row->layout);
+    if (row->is_variant) {
+        cs_variant_layout_text(&row->variant, base->graph, true, row->layout, sizeof row->layout);
+        return;
+    }
+    row->is_done = true;
+    cs_str_copy(row->error, sizeof row->error, "jobs have no key for such a layout");
 }
 
-/* the job's plan with the costs that the search counts with */
-static int64_t roofline_ns(const struct cs_variant_base *base)
+/* The first that jobs run; where they run none, the first, which says why. */
+static void take_plans(struct cs_whatif *w, const struct cs_variant_base *base,
+                       const struct cs_search_result *result)
 {
-    struct cs_variant_base bare = *base;
-    struct cs_preview preview = {0};
-    struct cs_variant own = cs_variant_own(base);
-    bare.measured = NULL;
-    bare.measured_cost = NULL;
-    cs_preview_make(&preview, &bare, &own);
-    int64_t ns = preview.made.plan ? preview.forecast.makespan_ns : 0;
-    cs_preview_clear(&preview);
-    return ns;
+    int n = 0;
+    for (int32_t i = 0; i < result->n_plans && n < CS_WHATIF_BEST; i++) {
+        char name[48];
+        if (!result->plan[i].runs)
+            continue;
+        snprintf(name, sizeof name, "search: no. %d", ++n);
+        take_plan(w, base, &result->plan[i], name);
+    }
+    if (n == 0 && result->n_plans > 0)
+        take_plan(w, base, &result->plan[0], "search: no. 1");
+    if (result->blind && cs_search_check_runs(result->blind, base->spec, base->graph, base->cluster,
+                                              NULL, NULL) == CS_OK)
+        take_plan(w, base, result->blind, "search: blind");
 }
 
 static void search(struct cs_whatif *w, const struct cs_variant_base *base)
 {
     struct cs_arena *arena = cs_arena_new(0);
-    struct cs_search_options options = {.batch_slots = base->plan->slots, .top = CS_WHATIF_BEST};
+    const struct cs_search_options options = {.batch_slots = base->plan->slots, .top = SEARCHED};
     struct cs_search_result result;
     struct cs_err err = {.text = ""};
     w->is_searched = true;
@@ -243,16 +212,8 @@ static void search(struct cs_whatif *w, const struct cs_variant_base *base)
         cs_fail(&err, CS_PLAN, "%d layers: too many to search here; cornstarch-console plan does",
                 base->graph->n_layers);
     else if (cs_search(base->spec, base->graph, base->cluster, NULL, &options, arena, &result,
-                       &err) == CS_OK) {
-        int64_t own_ns = roofline_ns(base);
-        for (int32_t i = 0; i < result.n_plans && i < CS_WHATIF_BEST; i++) {
-            char name[48];
-            snprintf(name, sizeof name, "search: no. %d", i + 1);
-            take_plan(w, base, &result.plan[i], name, own_ns);
-        }
-        if (result.blind)
-            take_plan(w, base, result.blind, "search: blind", own_ns);
-    }
+                       &err) == CS_OK)
+        take_plans(w, base, &result);
     if (err.text[0] && w->n < CS_WHATIF_ROWS) {
         struct cs_whatif_row *row = &w->row[w->n++];
         *row = (struct cs_whatif_row){.kind = CS_WHATIF_SEARCH,

@@ -3,8 +3,8 @@
  *
  * Rows: the plan; the other cut (frozen-blind, or frozen-aware for a blind job); every other
  * schedule on as many ranks; a rank moved between an encoder and the LLM; encoders on the ranks of
- * the LLM; half and twice the slots; then the best of the search over the job's cluster, which
- * counts with roofline costs and one step's slots whatever the layout. */
+ * the LLM; half and twice the slots; then the best that jobs run of the search over the job's cluster, in the
+ * order that roofline costs give them, with the figures of the plans that jobs make of them. */
 #ifndef CS_CONSOLE_WHATIF_WHATIF_H
 #define CS_CONSOLE_WHATIF_WHATIF_H
 
@@ -17,8 +17,8 @@ enum cs_whatif_kind { CS_WHATIF_VARIANT, CS_WHATIF_SEARCH };
 struct cs_whatif_row {
     enum cs_whatif_kind kind;
     char name[48];
-    struct cs_variant variant; /* of searched layouts that are pipelines too */
-    bool is_variant;           /* variant says how to look at it */
+    struct cs_variant variant;
+    bool is_variant; /* variant says how to look at it; else see error */
     bool is_done;
     bool runs; /* workers run such plans */
     char layout[120], schedule[16];

@@ -19,6 +19,7 @@
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
+#include "core/search/search.h"
 #include "tests/support/plan_screen.h"
 
 static double gib(int64_t bytes)
@@ -193,6 +194,107 @@ static void the_other_cut_is_the_planners(void **state)
     check_summary(f, &c);
     json_decref(other);
     plan_screen_free(f);
+}
+
+/* What the search finds is told as the job that it would be, with its contexts and replicas, and can be
+ * looked at. */
+static void searched_plans_are_those_of_jobs(void **state)
+{
+    struct plan_screen *f = *state;
+    struct cs_err err = {.text = ""};
+    struct cs_spec *spec = NULL;
+    struct cs_search_result found;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
+    assert_int_equal(cs_spec_read(f->replay.spec, f->replay.arena, &spec, &err), CS_OK);
+    const struct cs_search_options options = {.batch_slots = spec->slots, .top = 16};
+    if (cs_search(spec, f->replay.graph, &cluster, NULL, &options, f->replay.arena, &found, &err) !=
+        CS_OK)
+        fail_msg("%s", err.text);
+    bool has_context = false, has_replicas = false;
+    plan_screen_show(f, "w");
+    const struct cs_search_plan *first = NULL;
+    int n = 0;
+    for (int32_t i = 0; i < found.n_plans && n < 5; i++) {
+        const struct cs_search_plan *plan = &found.plan[i];
+        char name[32];
+        if (!plan->runs)
+            continue;
+        first = first ? first : plan;
+        snprintf(name, sizeof name, "search: no. %d", ++n);
+        const char *line = f->line[row_of(f, name)];
+        const double ms = shown_from_end(line, 4);
+        assert_shown(ms, (double)plan->job.step_ns / 1e6, ms > 100 ? 0.1 : 0.01);
+        assert_shown(shown_from_end(line, 2), 100 * plan->job.bubble, 0.1);
+        assert_shown(shown_from_end(line, 1), gib(plan->job.peak_bytes), 0.0001);
+        assert_shown(shown_from_end(line, 5), plan->n_ranks, 1);
+        has_context = has_context || plan->layout.branch[plan->layout.llm].cp > 1;
+        has_replicas = has_replicas || plan->layout.dp > 1;
+    }
+    assert_true(n > 1 && has_context && has_replicas); /* else this shows little */
+    char keys[128] = "w", groups[64];
+    for (int at = row_of(f, "search: no. 1") - row_of(f, "*this plan"); at > 0; at--)
+        strcat(keys, " j");
+    strcat(keys, " Enter t");
+    plan_screen_show(f, keys);
+    const char *line = f->line[plan_screen_find(f, 0, " step ")];
+    const double ms = shown_after(line, "step ");
+    assert_shown(ms, (double)first->job.step_ns / 1e6, ms > 100 ? 0.1 : 0.01);
+    assert_shown(shown_after(line, "bubble "), 100 * first->job.bubble, 0.1);
+    snprintf(groups, sizeof groups, "%d replicas, ", first->layout.dp);
+    assert_true(first->layout.dp == 1 || strstr(line, groups) != NULL);
+    plan_screen_find(f, 0, "[preview]");
+    plan_screen_show(f, strcat(keys, " u"));
+    plan_screen_find(f, 0, "[own plan]");
+}
+
+/* Layers that took three times as long take that in any layout: the planner's stages of ranks that share
+ * a context, stretched as those of the job were that has none. */
+static void measured_costs_stretch_stages_of_every_layout(void **state)
+{
+    struct cs_test_spec options = cs_test_replay_spec();
+    struct cs_test_replay replay, shared;
+    struct cs_spec *spec = NULL;
+    struct cs_variant_plan made;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    (void)state;
+    cs_test_replay_new(&replay, &options, 1);
+    options.llm_cp = options.dp = 2;
+    cs_test_replay_new(&shared, &options, 1);
+    const struct cs_plan *plan = replay.plan;
+    assert_int_equal(cs_spec_read(replay.spec, replay.arena, &spec, NULL), CS_OK);
+    struct cs_measured *m =
+        cs_measured_new(plan->n_stages, plan->n_ranks, cluster.device, replay.arena);
+    for (int32_t s = 0; s < plan->n_stages; s++) { /* microseconds, of 20 */
+        const struct cs_stage *st = &plan->stages[s];
+        m->row[s][CS_OP_FWD] = (struct cs_measured_cost){20, 60 * st->fwd_ns / 1000};
+        m->row[s][CS_OP_BWD] =
+            (struct cs_measured_cost){20, 60 * (st->bwd_input_ns + st->bwd_weight_ns) / 1000};
+    }
+    struct cs_variant_base base = {.spec = spec,
+                                   .graph = replay.graph,
+                                   .cluster = &cluster,
+                                   .plan = plan,
+                                   .measured = m,
+                                   .cores = 8};
+    cs_variant_stretch(&base, replay.arena);
+    struct cs_variant variant = cs_variant_own(&base);
+    assert_int_equal(cs_variant_ranks(&variant, replay.graph), cs_plan_world(plan));
+    variant.is_found = true;
+    variant.layout.dp = 2;
+    variant.layout.branch[replay.graph->llm].cp = 2;
+    assert_int_equal(cs_variant_ranks(&variant, replay.graph), cs_plan_world(shared.plan));
+    assert_int_equal(cs_variant_make(&base, &variant, replay.arena, &made, NULL), CS_OK);
+    assert_int_equal(cs_plan_world(made.plan), cs_plan_world(shared.plan));
+    for (int32_t s = 0; s < shared.plan->n_stages; s++) {
+        const struct cs_stage *st = &shared.plan->stages[s], *other = &made.plan->stages[s];
+        assert_int_equal(other->n_layers, st->n_layers);
+        assert_true(fabs((double)other->fwd_ns / (3.0 * (double)st->fwd_ns) - 1) < 1e-2);
+        assert_true(fabs((double)(other->bwd_input_ns + other->bwd_weight_ns) /
+                             (3.0 * (double)(st->bwd_input_ns + st->bwd_weight_ns)) -
+                         1) < 1e-2);
+    }
+    cs_test_replay_free(&shared);
+    cs_test_replay_free(&replay);
 }
 
 static void keys_change_the_preview_and_u_goes_back(void **state)
@@ -373,6 +475,8 @@ int main(void)
         cmocka_unit_test(memory_adds_up_to_the_simulators_peak),
         cmocka_unit_test(what_if_rows_are_simulated_plans),
         cmocka_unit_test(the_other_cut_is_the_planners),
+        cmocka_unit_test(searched_plans_are_those_of_jobs),
+        cmocka_unit_test(measured_costs_stretch_stages_of_every_layout),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
         cmocka_unit_test(what_does_not_fit_is_marked),

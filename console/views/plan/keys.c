@@ -113,10 +113,7 @@ static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *sto
         return CS_DO_DRAW;
     const struct cs_whatif_row *row = &w->row[screen->at.plan_cursor];
     if (!row->is_variant) {
-        cs_str_copy(screen->message, sizeof screen->message,
-                    row->error[0]
-                        ? row->error
-                        : "this one is no bare pipeline: only its figures are known here");
+        cs_str_copy(screen->message, sizeof screen->message, row->error);
         screen->message_style = CS_STYLE_WARN;
         return CS_DO_DRAW;
     }

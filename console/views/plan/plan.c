@@ -80,12 +80,12 @@ static void draw_summary(const struct cs_store *store, const struct cs_previews 
         draw_figures(store, previews, is_own, &fields);
     else if (!is_there)
         cs_fields_add(&fields, CS_STYLE_DIM, 0, "simulating ...");
-    cs_variant_layout_text(variant, store->model.graph, layout, sizeof layout);
+    if (is_there && p->made.plan)
+        cs_groups_text(p->made.plan, store->model.graph, groups, sizeof groups);
+    cs_variant_layout_text(variant, store->model.graph, !groups[0], layout, sizeof layout);
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
                   variant->slots == 1 ? "" : "s");
     cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
-    if (is_there && p->made.plan)
-        cs_groups_text(p->made.plan, store->model.graph, groups, sizeof groups);
     if (groups[0])
         cs_fields_add(&fields, CS_STYLE_TEXT, 2, "%s", groups);
     cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s",

@@ -55,11 +55,11 @@ static void fill_whatif(const struct cs_whatif_row *row, const char *cursor, boo
     snprintf(cell[7], CS_CELL, "%s%c", gib, cap > 0 && row->peak_bytes > cap ? '!' : ' ');
 }
 
-/* its reason in place of the figures */
+/* its reason in place of the figures, and of a layout that is not known */
 static void draw_refused(const struct cs_whatif_row *row, const struct cs_grid *grid,
                          enum cs_glyph_set glyphs, struct cs_area area, int y)
 {
-    const int x = 1 + cs_cells_width(grid, WHATIF_STEP);
+    const int x = 1 + cs_cells_width(grid, row->layout[0] ? WHATIF_STEP : 1);
     cs_fill(area, x, y, area.w - x, CS_STYLE_TEXT, " ");
     cs_draw_cut(area, x, y, area.w - x - 1, CS_STYLE_DIM, glyphs, row->error);
 }
@@ -87,11 +87,10 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
         note = row->error;
     else if (row && cap > 0 && row->peak_bytes > cap)
         note = "! does not fit: more than the device has";
-    else if (row && row->is_done && row->kind == CS_WHATIF_VARIANT && !row->runs)
+    else if (row && row->is_done && !row->runs)
         note = "simulated only: workers do not run such plans yet";
     else if (row && row->kind == CS_WHATIF_SEARCH) {
-        snprintf(whole, sizeof whole, "%s   (roofline costs, each rank a device of its own)",
-                 row->layout);
+        snprintf(whole, sizeof whole, "%s   Enter shows it", row->layout);
         note = whole;
     }
     int width = area.w - 2;
@@ -122,7 +121,7 @@ void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *s
     for (int i = 0; i < w->n; i++)
         fill_whatif(&w->row[i],
                     i == screen->at.plan_cursor ? cs_glyph(screen->glyphs, CS_GLYPH_CURSOR) : " ",
-                    has_shown && w->row[i].is_variant && w->row[i].kind == CS_WHATIF_VARIANT &&
+                    has_shown && w->row[i].is_variant &&
                         cs_variant_is_equal(&w->row[i].variant, &shown, store->model.graph),
                     store->model.device->mem_bytes, c.text[i]);
     cs_cells_point(&c);

@@ -42,10 +42,9 @@ static const char *cut_name(const struct cs_search_plan *plan)
     return plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
 }
 
-/* The settings of the spec that are not of the layout, with those of the plan. */
-static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
+struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
+                              const struct cs_spec *spec)
 {
-    const struct cs_layout *l = &plan->layout;
     struct cs_spec out = *spec;
     out.n_parallel = l->n_branches;
     for (int32_t b = 0; b < l->n_branches; b++)
@@ -59,15 +58,22 @@ static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs
             .dp = l->branch[b].place == CS_PLACE_OWN ? cs_layout_dp(l, b) : l->dp,
             .encoder_rows = rows_of(spec, l->branch[b].name),
             .recompute = cs_recompute_name(l->branch[b].recompute)};
+    out.dp = l->dp;
+    if (l->branch[l->llm].cp == 1)
+        out.context_rows = 0;
+    else if (context_rows > 0)
+        out.context_rows = context_rows;
+    return out;
+}
+
+/* The settings of the spec that are not of the plan, with those of the plan. */
+static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
+{
+    struct cs_spec out = cs_search_spec(&plan->layout, plan->context_rows, spec);
     out.modality = cs_search_modality_name(plan->modality);
     out.schedule = plan->schedule;
     out.stages = cut_name(plan);
-    out.dp = l->dp;
-    out.slots = plan->slots * l->dp;
-    if (l->branch[l->llm].cp == 1)
-        out.context_rows = 0;
-    else if (plan->context_rows > 0)
-        out.context_rows = plan->context_rows;
+    out.slots = plan->slots * plan->layout.dp;
     return out;
 }
 

@@ -157,6 +157,11 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
                                     const struct cs_graph *graph, const struct cs_cluster *cluster,
                                     struct cs_forecast_figures *figures,
                                     struct cs_err *err) CS_NODISCARD;
+/* The spec with the branches of a layout in place of its own, and its context_rows where ranks split rows (0: as the spec
+ * has it); its document and hashes are the old ones. Branch names are
+ * borrowed from the layout. */
+struct cs_spec cs_search_spec(const struct cs_layout *layout, int32_t context_rows,
+                              const struct cs_spec *spec);
 /* What is free becomes what jobs run, as far as that is known before there is a plan. */
 void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,
                         const struct cs_cluster *cluster, struct cs_search_options *options);
