@@ -128,6 +128,17 @@ static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
                  screen->typed);
 }
 
+/* Orders stand there while they can be given: to the job under the cursor, in its state. */
+static bool is_offered(const struct cs_store *store, const struct cs_screen *screen,
+                       const struct cs_key_row *row)
+{
+    const struct cs_store_job *job = row->order ? cs_screen_job(store, screen) : NULL;
+    if (!row->order)
+        return true;
+    return !screen->is_read_only && !store->is_replay && job != NULL &&
+           cs_job_order_is_allowed(job->state, row->order);
+}
+
 static void draw_keys(const struct cs_store *store, const struct cs_screen *screen,
                       struct cs_area area)
 {
@@ -144,7 +155,7 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
         return;
     }
     for (int i = 0; i < n; i++) {
-        if (!rows[i].label[0] || (rows[i].order && (screen->is_read_only || store->is_replay)))
+        if (!rows[i].label[0] || !is_offered(store, screen, &rows[i]))
             continue;
         char shown[16];
         snprintf(shown, sizeof shown, "%.*s", (int)strcspn(rows[i].shown, " "), rows[i].shown);

@@ -15,6 +15,7 @@
 #include "console/draw/widget.h"
 #include "console/screen/keys/keys.h"
 #include "console/screen/panes.h"
+#include "console/screen/screen.h"
 
 /* --- canvas ----------------------------------------------------------------------------------- */
 
@@ -422,6 +423,40 @@ static void finished_jobs_and_readers_give_no_orders(void **state)
     cs_store_free(s.store);
 }
 
+static void footer_is(const struct session *s, const char *with, const char *without)
+{
+    struct cs_canvas *canvas = cs_canvas_new(200, 30);
+    struct cs_buf text = {0};
+    cs_screen_draw(s->store, &s->screen, canvas);
+    cs_canvas_text(canvas, &text);
+    text.data[text.len - 1] = '\0'; /* the last newline */
+    const char *footer = strrchr(text.data, '\n');
+    assert_non_null(strstr(footer, "q detach"));
+    assert_true(with[0] == '\0' || strstr(footer, with) != NULL);
+    assert_null(strstr(footer, without));
+    cs_buf_free(&text);
+    cs_canvas_free(canvas);
+}
+
+static void the_last_line_offers_what_the_job_can_be_told(void **state)
+{
+    (void)state;
+    struct session s = start();
+    footer_is(&s, "P pause", "R resume"); /* job 41 runs */
+    footer_is(&s, "X stop", "R resume");
+    press(&s, "j"); /* job 40 is DONE */
+    footer_is(&s, "", "P pause");
+    footer_is(&s, "", "X stop");
+    json_t *msg = json_pack("{s:s,s:b,s:[{s:I,s:s,s:s}]}", "type", "jobs.list", "reply", 1, "jobs",
+                            "id", (json_int_t)40, "name", "b", "state", "FAILED");
+    cs_store_message(s.store, msg);
+    json_decref(msg);
+    footer_is(&s, "R resume", "P pause");
+    s.screen.is_read_only = true;
+    footer_is(&s, "read-only", "R resume");
+    cs_store_free(s.store);
+}
+
 static void sequences_wait_and_let_go(void **state)
 {
     (void)state;
@@ -535,6 +570,7 @@ int main(void)
         cmocka_unit_test(stopping_wants_the_number_of_the_job),
         cmocka_unit_test(pausing_asks_once_and_only_y_means_yes),
         cmocka_unit_test(finished_jobs_and_readers_give_no_orders),
+        cmocka_unit_test(the_last_line_offers_what_the_job_can_be_told),
         cmocka_unit_test(sequences_wait_and_let_go),
         cmocka_unit_test(entering_a_job_asks_for_it),
         cmocka_unit_test(figures_read_as_people_write_them),

@@ -133,6 +133,25 @@ static void rows_are_imported_once_and_the_job_follows(void **state)
     json_decref(rows);
 }
 
+/* A checkpoint and a calibration tell the state anew: it is no news to people. */
+static void a_state_that_goes_on_is_noted_once(void **state)
+{
+    struct fixture *f = *state;
+    const char *const states[] = {"STARTING", "RUN", "RUN", "PAUSED", "RUN", "RUN"};
+    for (size_t i = 0; i < CS_ARRAY_LEN(states); i++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "{\"type\":\"runner.state\",\"state\":\"%s\",\"reason\":\"\",\"wall_ns\":%zu}\n",
+                 states[i], i + 1);
+        append(f, line);
+        import(f);
+    }
+    assert_int_equal(n_notes(f), 4);
+    append(f, "{\"type\":\"runner.state\",\"state\":\"RUN\",\"reason\":\"again\",\"wall_ns\":9}\n");
+    import(f);
+    assert_int_equal(n_notes(f), 5);
+}
+
 static void steps_done_again_after_a_resume_replace_the_first_ones(void **state)
 {
     struct fixture *f = *state;
@@ -415,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_are_imported_once_and_the_job_follows, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_state_that_goes_on_is_noted_once, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_done_again_after_a_resume_replace_the_first_ones,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_row_half_written_waits_and_a_torn_one_is_skipped, setup,

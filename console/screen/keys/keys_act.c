@@ -123,13 +123,6 @@ unsigned cs_act_suspend(struct cs_screen *screen, const struct cs_store *store, 
 
 /* --- orders to a job -------------------------------------------------------------------------- */
 
-/* what the daemon would say; a state that is not known may allow everything */
-static bool is_allowed(const char *state, const struct cs_job_order *what)
-{
-    const struct cs_job_state_row *row = cs_job_state_find(state);
-    return row == NULL || (row->orders & what->command) != 0;
-}
-
 unsigned cs_order_job(struct cs_screen *screen, const struct cs_store *store,
                       const struct cs_job_order *what, int64_t id)
 {
@@ -140,7 +133,7 @@ unsigned cs_order_job(struct cs_screen *screen, const struct cs_store *store,
                           : "there is no job here");
         return CS_DO_DRAW;
     }
-    if (!is_allowed(job->state, what)) {
+    if (!cs_job_order_is_allowed(job->state, what)) {
         snprintf(screen->message, sizeof screen->message, "job %lld is %s: it cannot %s now",
                  (long long)job->id, job->state, what->name);
         screen->message_style = CS_STYLE_WARN;
@@ -165,8 +158,8 @@ static unsigned order(struct cs_screen *screen, const struct cs_store *store,
 unsigned cs_act_pause(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     const struct cs_store_job *job = cs_screen_job(store, screen);
-    const bool is_resting = job && !is_allowed(job->state, &cs_job_order_pause) &&
-                            is_allowed(job->state, &cs_job_order_resume);
+    const bool is_resting = job && !cs_job_order_is_allowed(job->state, &cs_job_order_pause) &&
+                            cs_job_order_is_allowed(job->state, &cs_job_order_resume);
     (void)argument;
     return order(screen, store, is_resting ? &cs_job_order_resume : &cs_job_order_pause);
 }

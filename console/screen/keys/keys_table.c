@@ -15,7 +15,7 @@ static const struct cs_key_row moves[] = {
 };
 static const struct cs_key_row orders[] = {
     {"P", "P", "pause",      4, &cs_job_order_pause,      "pause the job, or let it go on", cs_act_pause,      0},
-    {"R", "R", "",           0, &cs_job_order_resume,     NULL,                      cs_act_resume,     0},
+    {"R", "R", "resume",     4, &cs_job_order_resume,     NULL,                      cs_act_resume,     0},
     {"C", "C", "checkpoint", 5, &cs_job_order_checkpoint, NULL,                      cs_act_checkpoint, 0},
     {"X", "X", "stop",       4, &cs_job_order_stop,       NULL,                      cs_act_stop,       0},
 };

@@ -3,6 +3,8 @@
 #ifndef CS_CONSOLE_VIEWS_STATE_JOB_ORDERS_H
 #define CS_CONSOLE_VIEWS_STATE_JOB_ORDERS_H
 
+#include <stdbool.h>
+
 #include "core/wire/job_state.h"
 #include "core/wire/schema.h"
 
@@ -33,5 +35,8 @@ struct cs_job_order {
     extern const struct cs_job_order cs_job_order_##name;
 CS_JOB_ORDER_TABLE(X)
 #undef X
+
+/* what the daemon would say; a state that is not known may allow everything */
+bool cs_job_order_is_allowed(const char *state, const struct cs_job_order *what);
 
 #endif

@@ -28,6 +28,7 @@ struct cs_job {
     bool is_behind;     /* it lacks rows of the journal: they are taken at a later tick */
     int64_t place;      /* in the queue, 0: it is not in it */
     char waits[240];    /* QUEUED: what for */
+    char noted[24];     /* the state that was noted last, "": none since this daemon runs */
     json_t *pids;       /* the processes of its ranks, as its runner said; NULL: not known */
     json_t *notes;      /* those not written yet (job_note.c); NULL: none */
     json_t

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/str.h"
 #include "core/wire/line.h"
 #include "core/wire/metric.h"
 #include "core/wire/wire.h"
@@ -79,6 +80,9 @@ static enum cs_status put_state(struct cs_job *job, json_t *m, struct cs_err *er
 {
     char text[1100];
     const char *state = cs_msg_str(m, "state", ""), *reason = cs_msg_str(m, "reason", "");
+    if (!reason[0] && strcmp(job->noted, state) == 0) /* something else of it is news */
+        return CS_OK;
+    cs_str_copy(job->noted, sizeof job->noted, state);
     snprintf(text, sizeof(text), "%s%s%.1000s", state, reason[0] ? ": " : "", reason);
     return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
                           cs_job_state_mood(state) == CS_MOOD_BAD ? "error" : "info", text, err);
