@@ -118,11 +118,9 @@ static void on_input(evutil_socket_t fd, short what, void *user)
         had_key = true;
     }
     if (is_gone)
-        event_base_loopbreak(ui->base);  /* the terminal is gone; jobs are not */
-    if (had_key && !ui->is_draw_armed) { /* answer the first key at once, hold back a flood */
-        cs_ui_draw(ui);
-        cs_ui_arm_draw(ui);
-    }
+        event_base_loopbreak(ui->base); /* the terminal is gone; jobs are not */
+    if (had_key)
+        cs_ui_answer(ui);
 }
 
 static void on_winch(evutil_socket_t fd, short what, void *user)
@@ -131,7 +129,7 @@ static void on_winch(evutil_socket_t fd, short what, void *user)
     (void)fd;
     (void)what;
     cs_term_resize(ui->term);
-    cs_ui_changed(ui);
+    cs_ui_answer(ui);
 }
 
 static void on_end_signal(evutil_socket_t fd, short what, void *user)

@@ -1,24 +1,40 @@
-/* Draws: at most one screen in DRAW_MS, and only what changed. */
+/* Draws: how often, and only what changed. */
 #include "console/screen/screen.h"
 #include "console/screen/ui_private.h"
 #include "core/base/clock.h"
 #include "core/base/str.h"
 
-enum { DRAW_MS = 100, PIECE_MS = 10 };
+/* After the last drawing: what the daemon tells is read by people, who follow four figures a second;
+ * what they do themselves is answered at once, a flood of it held back. */
+enum { NEWS_MS = 250, ANSWER_MS = 50, PIECE_MS = 10 };
 
-void cs_ui_arm_draw(struct ui *ui)
+/* no later than it is armed for already */
+static void arm(struct ui *ui, int64_t at_ns)
 {
-    const struct timeval soon = {0, DRAW_MS * 1000};
-    if (!ui->is_draw_armed) {
-        ui->is_draw_armed = true;
-        event_add(ui->draw, &soon);
-    }
+    const int64_t now_ns = cs_now_ns();
+    at_ns = at_ns > now_ns ? at_ns : now_ns;
+    if (ui->draw_at_ns != 0 && ui->draw_at_ns <= at_ns)
+        return;
+    ui->draw_at_ns = at_ns;
+    const struct timeval wait = {(at_ns - now_ns) / 1000000000,
+                                 (at_ns - now_ns) % 1000000000 / 1000};
+    event_add(ui->draw, &wait);
+}
+
+static void change(struct ui *ui, int64_t after_ms)
+{
+    ui->is_dirty = true;
+    arm(ui, ui->drawn_ns + after_ms * 1000000);
 }
 
 void cs_ui_changed(struct ui *ui)
 {
-    ui->is_dirty = true;
-    cs_ui_arm_draw(ui);
+    change(ui, NEWS_MS);
+}
+
+void cs_ui_answer(struct ui *ui)
+{
+    change(ui, ANSWER_MS);
 }
 
 void cs_ui_draw(struct ui *ui)
@@ -34,10 +50,9 @@ void cs_ui_draw(struct ui *ui)
     cs_term_flush(ui->term, ui->canvas);
     ui->is_dirty = is_more;
     ui->drawn_version = ui->store->version;
-    if (is_more) { /* the next piece, after whatever keys there are */
-        ui->is_draw_armed = true;
-        event_add(ui->draw, &(const struct timeval){0, PIECE_MS * 1000});
-    }
+    ui->drawn_ns = cs_now_ns();
+    if (is_more) /* the next piece, after whatever keys there are */
+        arm(ui, ui->drawn_ns + PIECE_MS * 1000000);
 }
 
 void cs_ui_on_draw(evutil_socket_t fd, short what, void *user)
@@ -45,7 +60,7 @@ void cs_ui_on_draw(evutil_socket_t fd, short what, void *user)
     struct ui *ui = user;
     (void)fd;
     (void)what;
-    ui->is_draw_armed = false;
+    ui->draw_at_ns = 0;
     if (ui->is_dirty || ui->store->version != ui->drawn_version)
         cs_ui_draw(ui);
 }

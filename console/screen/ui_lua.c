@@ -36,7 +36,7 @@ static void on_answers(evutil_socket_t fd, short what, void *user)
     (void)what;
     engine->take(engine->self, take, ui);
     cs_ui_lua_ask(ui); /* the next of the lines that were pasted */
-    cs_ui_changed(ui);
+    cs_ui_answer(ui);
 }
 
 void cs_ui_lua_open(struct ui *ui)

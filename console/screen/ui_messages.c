@@ -69,7 +69,7 @@ void cs_ui_on_message(void *user, const json_t *msg)
     struct ui *ui = user;
     const char *type = cs_msg_type(msg);
     if (take_beside(ui, msg)) {
-        cs_ui_changed(ui);
+        cs_ui_answer(ui);
         return;
     }
     if (is_stale_answer(ui, msg))
@@ -93,7 +93,10 @@ void cs_ui_on_message(void *user, const json_t *msg)
     if (ui->store->wants_past && ui->store->job != 0)
         cs_ui_ask_past(ui);
     tell_end(ui);
-    cs_ui_changed(ui);
+    if (cs_msg_is_reply(msg)) /* to a question */
+        cs_ui_answer(ui);
+    else
+        cs_ui_changed(ui);
 }
 
 void cs_ui_on_state(void *user, bool is_connected)
@@ -102,5 +105,5 @@ void cs_ui_on_state(void *user, bool is_connected)
     cs_store_connected(ui->store, is_connected);
     if (is_connected)
         cs_ui_start_session(ui);
-    cs_ui_changed(ui);
+    cs_ui_answer(ui);
 }

@@ -19,7 +19,8 @@ struct ui {
     struct cs_canvas *canvas;
     struct event *input, *winch, *ends[3], *draw, *clock;
     uint64_t drawn_version;
-    bool is_dirty, is_draw_armed;
+    int64_t drawn_ns, draw_at_ns; /* last; next, 0: nothing is to be drawn */
+    bool is_dirty;
     int64_t sub, metrics_id, events_id, show_id, sub_id, order_id; /* of the selected job */
     int64_t logs_id;
     int64_t beside_id[CS_STORE_BESIDE][2]; /* answers about jobs laid over: rows, specification */
@@ -34,9 +35,9 @@ struct ui {
 };
 
 /* ui_draw.c */
-void cs_ui_changed(struct ui *ui); /* it is drawn soon */
+void cs_ui_changed(struct ui *ui); /* there is news, which is drawn soon */
+void cs_ui_answer(struct ui *ui);  /* to what somebody did: drawn at once */
 void cs_ui_draw(struct ui *ui);    /* now */
-void cs_ui_arm_draw(struct ui *ui);
 void cs_ui_on_draw(evutil_socket_t fd, short what, void *ui);
 void cs_ui_say(struct ui *ui, enum cs_style style, const char *text);
 

@@ -1,5 +1,7 @@
 """What consoles cost: the CPU time of one that nobody touches, and the step time of a job without a console beside
-that with ten, taken in turns. Prints; asserts nothing. Each console has a terminal that is read at once.
+that with ten, taken in turns. On a machine where others work step times say little, CPU times do: what daemon, runner
+and consoles take of a step, beside what its ranks take. Prints; asserts nothing. Each console has a terminal that is
+read at once.
 
 usage: console_idle.py [--bin DIR] [--seconds N] [--rounds N]"""
 
@@ -44,6 +46,43 @@ def step_ms(console, first, last):
     return [float(ms) for step, ms in rows if first <= int(step) < last and ms]
 
 
+def pids_of(name):
+    """processes of this run, by the start of their title"""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            title = open(f"/proc/{pid}/cmdline", "rb").read().replace(b"\0", b" ").decode()
+            ours = os.environ["CORNSTARCH_STATE_DIR"].encode() in open(f"/proc/{pid}/environ", "rb").read()
+        except OSError:
+            continue
+        if ours and os.path.basename(title.split(" ")[0]).rstrip(":") == name:
+            found.append(int(pid))
+    return found
+
+
+class Window:
+    """CPU milliseconds of a step, by program, over some seconds"""
+
+    NAMES = ("cornstarch-worker", "cornstarchd", "cornstarch-runner")
+
+    def __init__(self, console, terminals, seconds):
+        pids = {name: pids_of(name) for name in self.NAMES}
+        assert all(pids.values()), pids
+        pids["consoles"] = [t.pid for t in terminals]
+        self.first, before = last_step(console), self.sums(pids)
+        wait_while_read(terminals, seconds)
+        after, self.last = self.sums(pids), last_step(console)
+        n = max(1, self.last - self.first)
+        self.ms = {name: (after[name] - before[name]) / n for name in pids}
+
+    @staticmethod
+    def sums(pids):
+        return {name: sum(map(cpu_ms, those)) for name, those in pids.items()}
+
+    def __str__(self):
+        return ", ".join("%s %.3f" % (name, ms) for name, ms in self.ms.items())
+
+
 def open_consoles(console, n, view):
     terminals = [Terminal([console], 100, 30) for _ in range(n)]
     for terminal in terminals:
@@ -81,20 +120,16 @@ def main():
         idle.close()
         alone, beside = [], []
         for _ in range(args.rounds):
-            first = last_step(console)
-            wait_while_read([], args.seconds)
-            middle = last_step(console)
+            none = Window(console, [], args.seconds)
             ten = open_consoles(console, 10, b"3")
-            opened = last_step(console)
-            before = sum(cpu_ms(t.pid) for t in ten)
-            wait_while_read(ten, args.seconds)
-            spent = (sum(cpu_ms(t.pid) for t in ten) - before) / args.seconds / 10
-            last = last_step(console)
+            wait_while_read(ten, 1) # what opening takes is past
+            all_ten = Window(console, ten, args.seconds)
             for terminal in ten:
                 terminal.close()
-            alone.append(statistics.median(step_ms(console, first, middle)))
-            beside.append(statistics.median(step_ms(console, opened, last)))
-            print("step time without a console %.3f ms, with ten %.3f ms; the ten take %.2f %% of a core" % (alone[-1], beside[-1], spent))
+            alone.append(statistics.median(step_ms(console, none.first, none.last)))
+            beside.append(statistics.median(step_ms(console, all_ten.first, all_ten.last)))
+            print("step time without a console %.3f ms, with ten %.3f ms" % (alone[-1], beside[-1]))
+            print("CPU ms of a step: without: %s; with: %s" % (none, all_ten))
         print("medians: %.3f ms, %.3f ms; load %s" % (statistics.median(alone), statistics.median(beside), open("/proc/loadavg").read().split()[0]))
     finally:
         subprocess.run([console, "stop", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
