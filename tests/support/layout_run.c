@@ -100,6 +100,7 @@ static bool keeps_values(const struct cs_test_spec *options)
 static void open_job(struct layout_job *job, const struct cs_test_spec *options, const int *ranks)
 {
     *job = (struct layout_job){.made = cs_test_plan(options)};
+    cs_test_plan_reread(&job->made);
     if (ranks != NULL) {
         job->made.plan->n_ranks = 1;
         for (int i = 0; i < job->made.plan->n_stages; i++) {

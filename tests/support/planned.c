@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "support/need.h"
 
 enum cs_status cs_test_try_plan(struct cs_test_planned *p, json_t *root,
@@ -35,6 +36,13 @@ struct cs_test_planned cs_test_plan_json(json_t *root, const struct cs_cluster *
 struct cs_test_planned cs_test_plan(const struct cs_test_spec *options)
 {
     return cs_test_plan_json(cs_test_spec_json(options), NULL);
+}
+
+void cs_test_plan_reread(struct cs_test_planned *p)
+{
+    json_t *document = cs_plan_json(p->plan, p->graph);
+    need(cs_plan_read(document, p->graph, p->arena, &p->plan, &p->err), &p->err);
+    json_decref(document);
 }
 
 void cs_test_put_on_one_rank(struct cs_plan *plan)

@@ -18,6 +18,8 @@ struct cs_test_planned {
 
 /* On the cluster that the document names. */
 struct cs_test_planned cs_test_plan(const struct cs_test_spec *options);
+/* The plan is from now on that which its own document says, as ranks of jobs have it. */
+void cs_test_plan_reread(struct cs_test_planned *planned);
 /* The same of a document, which is stolen; cluster NULL: the document's. */
 struct cs_test_planned cs_test_plan_json(json_t *root, const struct cs_cluster *cluster);
 /* The same of a document that may have no plan there, which is what is returned. */

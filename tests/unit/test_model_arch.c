@@ -315,6 +315,12 @@ static void bad_configs_are_refused_by_name(void **state)
          "per_layer_config.5.hidden_size is not supported"                                                                                                                                },
         {"{" GEMMA4 ", \"per_layer_config\": {\"5\": {\"head_dim\": 4}}}",                       CS_UNSUPPORTED,
          "per_layer_config gives layer 11 other heads"                                                                                                                                    },
+        {"{" GEMMA4 ", \"per_layer_config\": {\"05\": {\"head_dim\": 4}}}",                      CS_UNSUPPORTED,
+         "per_layer_config gives layer 11 other heads"                                                                                                                                    },
+        {"{" GEMMA4 ", \"per_layer_config\": {\"5\": {}, \"05\": {}}}",                          CS_INVALID,
+         "per_layer_config has layer 5 as 5 and as 05"                                                                                                                                    },
+        {"{" GEMMA4 ", \"per_layer_config\": {\"5 \": {}}}",                                     CS_INVALID,
+         "per_layer_config.5  is not an object of one of the layers 0 to 29"                                                                                                              },
         {"{" GEMMA4 ", \"per_layer_config\": {\"30\": {}}}",                                     CS_INVALID,
          "per_layer_config.30 is not an object of one of the layers 0 to 29"                                                                                                              },
         {"{\"model_type\": \"qwen2_vl_text\", \"rope_scaling\": {\"type\": \"mrope\", "

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/make/planner.h"
+#include "core/plan/plan_json.h"
 #include "store/fsio.h"
 #include "worker/selftest/parts.h"
 
@@ -40,12 +41,22 @@ static enum cs_status open_parts(struct cs_golden *g, struct cs_err *err)
     return CS_OK;
 }
 
+/* The plan as workers have it: from its document. */
+static enum cs_status make_plan(struct cs_golden *g, struct cs_err *err)
+{
+    CS_TRY(cs_plan_make(g->spec, g->graph, &g->cluster, g->arena, &g->plan, err));
+    json_t *document = cs_plan_json(g->plan, g->graph);
+    const enum cs_status status = cs_plan_read(document, g->graph, g->arena, &g->plan, err);
+    json_decref(document);
+    return status;
+}
+
 static enum cs_status plan(struct cs_golden *g, bool is_spread, struct cs_err *err)
 {
     CS_TRY(cs_spec_read(g->document, g->arena, &g->spec, err));
     CS_TRY(cs_graph_build(g->spec, true, g->arena, &g->graph, err));
     CS_TRY(cs_cluster_read(g->spec->cluster, 0, &g->cluster, err));
-    CS_TRY(cs_plan_make(g->spec, g->graph, &g->cluster, g->arena, &g->plan, err));
+    CS_TRY(make_plan(g, err));
     for (int32_t s = 0; !is_spread && s < g->plan->n_stages; s++)
         g->plan->stages[s].rank = 0;
     g->plan->n_ranks = is_spread ? g->plan->n_ranks : 1;

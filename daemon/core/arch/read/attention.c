@@ -205,20 +205,38 @@ static enum cs_status read_layer(const struct reader *r, const char *layer, cons
     return CS_OK;
 }
 
-/* Every key must be the number of a layer. */
+/* The layer of a key, -1: it is none. Files have all numbers as wide as the last one: "05" of 12. */
+static int32_t layer_of_key(const char *key)
+{
+    const size_t n = strspn(key, "0123456789");
+    return n > 0 && n < 9 && key[n] == '\0' ? (int32_t)strtol(key, NULL, 10) : -1;
+}
+
+/* what stands there of the layer, the key that says it; NULL: nothing */
+static const json_t *said_of_layer(const json_t *layers, int32_t layer, const char **key)
+{
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)layers, *key,
+                        value) if (layer_of_key(*key) == layer) return value;
+    return NULL;
+}
+
+/* Every key must be the number of a layer, of each at most one. */
 static enum cs_status check_layers(const struct reader *r, const json_t *layers)
 {
-    char at[512], name[16];
-    const char *key;
+    char at[512];
+    const char *key, *first;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)layers, key, value)
     {
-        const int32_t i = (int32_t)strtol(key, NULL, 10);
-        snprintf(name, sizeof name, "%d", i);
-        if (i < 0 || i >= r->arch->n_layers || strcmp(name, key) != 0 || !json_is_object(value))
+        const int32_t i = layer_of_key(key);
+        if (i < 0 || i >= r->arch->n_layers || !json_is_object(value))
             return cs_fail(r->err, CS_INVALID,
                            "%sper_layer_config.%.64s is not an object of one of the layers 0 to %d",
                            cs_model_at(r->config, at), key, r->arch->n_layers - 1);
+        if (said_of_layer(layers, i, &first) != value)
+            return cs_fail(r->err, CS_INVALID, "%sper_layer_config has layer %d as %s and as %s",
+                           cs_model_at(r->config, at), i, first, key);
     }
     return CS_OK;
 }
@@ -226,16 +244,17 @@ static enum cs_status check_layers(const struct reader *r, const json_t *layers)
 static enum cs_status read_per_layer(const struct reader *r, const json_t *layers, int type,
                                      struct cs_attention *a)
 {
-    char at[512], name[16];
+    char at[512];
+    const char *key = "";
     const struct cs_attention base = *a;
     bool is_first = true;
     CS_TRY(check_layers(r, layers));
     for (int32_t i = 0; i < r->arch->n_layers; i++) {
         struct cs_attention own = base;
-        snprintf(name, sizeof name, "%d", i);
         if (r->type[i] != type)
             continue;
-        CS_TRY(read_layer(r, name, json_object_get(layers, name), &own));
+        const json_t *says = said_of_layer(layers, i, &key);
+        CS_TRY(read_layer(r, key, says, &own));
         if (!is_first && (own.head_dim != a->head_dim || own.n_kv_heads != a->n_kv_heads))
             return cs_fail(r->err, CS_UNSUPPORTED,
                            "%sper_layer_config gives layer %d other heads than other layers of "
