@@ -13,6 +13,7 @@
 #include "core/plan/groups.h"
 #include "support/device.h"
 #include "support/lazy_device.h"
+#include "support/lazy_pending.h"
 
 struct run {
     struct layout_job job;
@@ -132,6 +133,9 @@ void layout_run_on(bool is_lazy, const struct cs_test_spec *options, const int *
     open_job(job, options, ranks);
     const int n = cs_plan_world(job->made.plan);
     cs_test_run_ranks(n, run_rank, &run);
+    const char *race = cs_lazy_race();
+    if (race != NULL)
+        fail_msg("%s", race);
     out->n_params = job->made.graph->n_params;
     out->n_ranks = n;
     const struct cs_plan *plan = job->made.plan;

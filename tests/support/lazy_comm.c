@@ -1,5 +1,6 @@
 /* Messages between threads: sends are copied and never wait, receives do. */
 #include "support/lazy_comm.h"
+#include "support/lazy_pending.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -95,48 +96,6 @@ static void pull(const struct member *m, int from, void *data, size_t bytes)
     free(message);
 }
 
-/* Sums, and rows that have come, that nobody has waited for yet. */
-static _Thread_local struct arrival {
-    struct arrival *next;
-    const void *stream, *event; /* the first event that was recorded behind it, NULL: none yet */
-    void *to;
-    size_t bytes;
-    float value[];
-} * arrivals;
-
-void cs_lazy_comm_record(const void *event, const void *stream)
-{
-    for (struct arrival *s = arrivals; s != NULL; s = s->next)
-        if (s->stream == stream && s->event == NULL)
-            s->event = event;
-}
-
-void cs_lazy_comm_wait(const void *event)
-{
-    struct arrival **link = &arrivals;
-    while (*link != NULL) {
-        struct arrival *s = *link;
-        if (event != NULL && s->event != event) {
-            link = &s->next;
-            continue;
-        }
-        *link = s->next;
-        memcpy(s->to, s->value, s->bytes);
-        free(s);
-    }
-}
-
-/* until then nobody reads what lies there */
-static struct arrival *arrives_late(void *to, size_t bytes, const void *stream)
-{
-    struct arrival *a = calloc(1, sizeof *a + bytes);
-    CS_ASSERT(a != NULL);
-    memset(to, 0xff, bytes);
-    *a = (struct arrival){.next = arrivals, .stream = stream, .to = to, .bytes = bytes};
-    arrivals = a;
-    return a;
-}
-
 static enum cs_status move(void *comm, const struct cs_device_move *moves, int n, void *stream,
                            struct cs_err *err)
 {
@@ -146,55 +105,103 @@ static enum cs_status move(void *comm, const struct cs_device_move *moves, int n
         if (moves[i].is_send)
             push(m, moves[i].peer, moves[i].data, moves[i].bytes);
     for (int i = 0; i < n; i++) {
-        const struct cs_device_move *r = &moves[i];
-        if (!r->is_send)
-            pull(m, r->peer, m->is_late ? arrives_late(r->data, r->bytes, stream)->value : r->data,
-                 r->bytes);
+        const struct cs_device_move *x = &moves[i];
+        const struct cs_lazy_work work = {.what = x->is_send ? "a message" : "a message that comes",
+                                          .rank = m->rank,
+                                          .stream = stream,
+                                          .from = x->is_send ? x->data : NULL,
+                                          .from_bytes = x->bytes,
+                                          .to = x->is_send ? NULL : x->data,
+                                          .to_bytes = x->bytes};
+        void *const comes = m->is_late ? cs_lazy_pending_add(&work) : x->data;
+        if (!x->is_send)
+            pull(m, x->peer, comes, x->bytes);
     }
     return CS_OK;
+}
+
+/* parts of all but the own one, where that lies in place */
+static void gather_late(const struct member *m, const void *from, void *to, const char *all,
+                        size_t bytes, const void *stream)
+{
+    const int n = m->meeting->n;
+    char *own = (char *)to + bytes * (size_t)m->rank;
+    struct cs_lazy_work work = {.what = "all_gather",
+                                .rank = m->rank,
+                                .stream = stream,
+                                .from = from,
+                                .from_bytes = bytes,
+                                .to = to,
+                                .to_bytes = bytes * (size_t)n};
+    if (from != own) {
+        memcpy(cs_lazy_pending_add(&work), all, work.to_bytes);
+        return;
+    }
+    work.to_bytes = bytes * (size_t)m->rank;
+    memcpy(cs_lazy_pending_add(&work), all, work.to_bytes);
+    work.from = NULL;
+    work.to = own + bytes;
+    work.to_bytes = bytes * (size_t)(n - 1 - m->rank);
+    memcpy(cs_lazy_pending_add(&work), all + bytes * (size_t)(m->rank + 1), work.to_bytes);
 }
 
 static enum cs_status all_gather(void *comm, const void *from, void *to, size_t bytes, void *stream,
                                  struct cs_err *err)
 {
     const struct member *m = comm;
-    (void)stream;
+    char *all = malloc(bytes * (size_t)m->meeting->n + 1);
     (void)err;
+    CS_ASSERT(all != NULL);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
             push(m, r, from, bytes);
-    memmove((char *)to + bytes * (size_t)m->rank, from, bytes);
+    memcpy(all + bytes * (size_t)m->rank, from, bytes);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
-            pull(m, r, (char *)to + bytes * (size_t)r, bytes);
+            pull(m, r, all + bytes * (size_t)r, bytes);
+    gather_late(m, from, to, all, bytes, stream);
+    free(all);
     return CS_OK;
 }
 
-/* in the order of ranks */
-static enum cs_status reduce_scatter(void *comm, const void *from, void *to, size_t count,
-                                     enum cs_grad_type type, void *stream, struct cs_err *err)
+/* sum (count) of what all ranks have for this one, in the order of ranks; stride: between their parts */
+static float *sum_of(const struct member *m, const float *values, size_t stride, size_t count)
 {
-    const struct member *m = comm;
-    const float *values = from;
     const size_t bytes = count * sizeof(float);
     float *sum = calloc(count + 1, sizeof *sum), *theirs = malloc(bytes + 1);
-    (void)stream;
-    (void)err;
-    CS_ASSERT(type == CS_GRAD_F32 && sum != NULL && theirs != NULL);
+    CS_ASSERT(sum != NULL && theirs != NULL);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
-            push(m, r, values + count * (size_t)r, bytes);
+            push(m, r, values + stride * (size_t)r, bytes);
     for (int r = 0; r < m->meeting->n; r++) {
         if (r == m->rank)
-            memcpy(theirs, values + count * (size_t)r, bytes);
+            memcpy(theirs, values + stride * (size_t)r, bytes);
         else
             pull(m, r, theirs, bytes);
         for (size_t i = 0; i < count; i++)
             sum[i] += theirs[i];
     }
-    memcpy(to, sum, bytes);
-    free(sum);
     free(theirs);
+    return sum;
+}
+
+static enum cs_status reduce_scatter(void *comm, const void *from, void *to, size_t count,
+                                     enum cs_grad_type type, void *stream, struct cs_err *err)
+{
+    const struct member *m = comm;
+    const size_t bytes = count * sizeof(float);
+    const struct cs_lazy_work work = {.what = "reduce_scatter",
+                                      .rank = m->rank,
+                                      .stream = stream,
+                                      .from = from,
+                                      .from_bytes = bytes * (size_t)m->meeting->n,
+                                      .to = to,
+                                      .to_bytes = bytes};
+    (void)err;
+    CS_ASSERT(type == CS_GRAD_F32);
+    float *sum = sum_of(m, from, count, count);
+    memcpy(cs_lazy_pending_add(&work), sum, bytes);
+    free(sum);
     return CS_OK;
 }
 
@@ -202,24 +209,16 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
                                  void *stream, struct cs_err *err)
 {
     const struct member *m = comm;
-    const size_t bytes = n * sizeof(float);
-    float *sum = calloc(1, bytes + 1), *theirs = malloc(bytes + 1);
+    const struct cs_lazy_work work = {.what = "all_reduce",
+                                      .rank = m->rank,
+                                      .stream = stream,
+                                      .to = data,
+                                      .to_bytes = n * sizeof(float)};
     (void)err;
-    CS_ASSERT(type == CS_GRAD_F32 && sum != NULL && theirs != NULL);
-    for (int r = 0; r < m->meeting->n; r++)
-        if (r != m->rank)
-            push(m, r, data, bytes);
-    for (int r = 0; r < m->meeting->n; r++) {
-        if (r == m->rank)
-            memcpy(theirs, data, bytes);
-        else
-            pull(m, r, theirs, bytes);
-        for (size_t i = 0; i < n; i++)
-            sum[i] += theirs[i];
-    }
-    memcpy(arrives_late(data, bytes, stream)->value, sum, bytes);
+    CS_ASSERT(type == CS_GRAD_F32);
+    float *sum = sum_of(m, data, 0, n);
+    memcpy(cs_lazy_pending_add(&work), sum, work.to_bytes);
     free(sum);
-    free(theirs);
     return CS_OK;
 }
 

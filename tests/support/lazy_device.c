@@ -2,6 +2,7 @@
 #include "support/lazy_device.h"
 
 #include "support/lazy_comm.h"
+#include "support/lazy_pending.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,14 @@ static void sumsq_many(struct cs_ctx *ctx, int32_t n, const struct cs_sumsq_tens
     cs_ops_cpu()->sumsq_many(&host, n, tensor, sum);
 }
 
+/* on a stream that has collectives under way: behind them */
+static void add(struct cs_ctx *ctx, int64_t n, const void *a, const void *b, void *out)
+{
+    struct lazy *l = lazy_of(ctx->handle);
+    if (ctx->stream == l->device.stream || !cs_lazy_pending_sum(ctx->stream, n, a, b, out))
+        l->tape.ops.add(ctx, n, a, b, out);
+}
+
 /* ---- memory ---- */
 
 static enum cs_status alloc(void *handle, size_t bytes, void **p, struct cs_err *err)
@@ -105,11 +114,19 @@ static enum cs_status copy(void *handle, void *stream, void *to, const void *fro
                            struct cs_err *err)
 {
     struct lazy *l = handle;
+    cs_lazy_pending_finish(stream);
     if (is_own(l, to) && is_own(l, from))
         return l->tape.mem.copy(handle, stream, to, from, bytes, err);
     flush(l);
     memcpy(to, from, bytes);
     return CS_OK;
+}
+
+static enum cs_status fill(void *handle, void *stream, void *p, int byte, size_t bytes,
+                           struct cs_err *err)
+{
+    cs_lazy_pending_finish(stream);
+    return lazy_of(handle)->tape.mem.fill(handle, stream, p, byte, bytes, err);
 }
 
 /* ---- streams and events: one order for all ---- */
@@ -134,7 +151,7 @@ static enum cs_status stream_sync(void *handle, void *stream, struct cs_err *err
     (void)stream;
     (void)err;
     flush(lazy_of(handle));
-    cs_lazy_comm_wait(NULL);
+    cs_lazy_pending_wait(NULL);
     return CS_OK;
 }
 
@@ -150,6 +167,7 @@ static enum cs_status event_create(void *handle, void **event, struct cs_err *er
 static void event_destroy(void *handle, void *event)
 {
     (void)handle;
+    cs_lazy_pending_forget(event);
     free(event);
 }
 
@@ -157,7 +175,7 @@ static enum cs_status event_record(void *handle, void *event, void *stream, stru
 {
     (void)err;
     flush(lazy_of(handle));
-    cs_lazy_comm_record(event, stream);
+    cs_lazy_pending_record(event, stream);
     ((struct event *)event)->ns = cs_now_ns();
     return CS_OK;
 }
@@ -168,15 +186,15 @@ static enum cs_status stream_wait(void *handle, void *stream, void *event, struc
     (void)err;
     CS_ASSERT(!lazy_of(handle)->is_capturing);
     flush(lazy_of(handle));
-    cs_lazy_comm_wait(event);
+    cs_lazy_pending_wait(event);
     return CS_OK;
 }
 
 static enum cs_status event_query(void *handle, void *event, struct cs_err *err)
 {
-    (void)handle;
-    (void)event;
     (void)err;
+    flush(lazy_of(handle));
+    cs_lazy_pending_wait(event);
     return CS_OK;
 }
 
@@ -269,7 +287,7 @@ struct cs_device *cs_lazy_device_new(void)
         .alloc_host = alloc,
         .free_host = free_memory,
         .copy = copy,
-        .fill = l->tape.mem.fill,
+        .fill = fill,
         .stream_create = stream_create,
         .stream_create_urgent = stream_create,
         .stream_destroy = stream_destroy,
@@ -287,6 +305,7 @@ struct cs_device *cs_lazy_device_new(void)
     };
     l->ops = l->tape.ops;
     l->ops.name = "lazy";
+    l->ops.add = add;
     l->ops.adamw_many = adamw_many;
     l->ops.sumsq_many = sumsq_many;
     l->ops.device = &l->mem;

@@ -2,7 +2,7 @@
  * its operators are the CPU's, and like a GPU it does what was enqueued later: when somebody waits,
  * asks for an event or copies from memory that is not its own. Memory comes filled with NaN. It
  * captures graphs. One rank, one thread; others of the process are reached as over NCCL
- * (lazy_comm.h). */
+ * (lazy_comm.h), and what was given to their streams is under way until somebody waits (lazy_pending.h). */
 #ifndef CS_TESTS_SUPPORT_LAZY_DEVICE_H
 #define CS_TESTS_SUPPORT_LAZY_DEVICE_H
 
