@@ -39,6 +39,7 @@ static const struct cs_arg plan_args[] = {
     {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of the language model, and of encoders that have no dp of their own in parallel, on ranks of their own; each runs its share of the slots"},
     {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"},
     {"context_rows", CS_ARG_INT, false, NULL, 0, 1 << 24, 0, "0", "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"},
+    {"context_exchange", CS_ARG_STRING, false, "keys|heads", 0, 0, 0, "\"keys\"", "with cp: what goes between ranks around attention; keys: keys and values that the rows of a rank see; heads: rows of all ranks for some heads on each, which must divide, so that attention is even however rows lie"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = \"bf16\" }; cs.job plans again when its own has another state"},
     {"profile", CS_ARG_STRING, false, NULL, 0, 0, 0, "a roofline of the device", "file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job"},

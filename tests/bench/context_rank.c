@@ -139,7 +139,10 @@ void cs_context_rank_open(struct cs_context_rank *b, const struct cs_context_lab
     b->dqkv = new_array(b, b->rows * b->all);
     b->o = new_array(b, b->rows * b->q);
     b->d_o = new_array(b, b->rows * b->q);
-    b->lse = new_array(b, b->rows * lab->heads);
+    b->lse_rows = cs_context_splits(&b->run, &b->slot.layer)
+                      ? cs_context_lse_rows(&b->run, &b->slot.layer, b->rows)
+                      : b->rows;
+    b->lse = new_array(b, b->lse_rows * lab->heads);
     fill(b, 0, b->all, b->qkv);
     fill(b, 1, b->q, b->d_o);
     cs_vlm_must(b->device->mem->event_create(b->device->handle, &b->begin, &err), &err);
@@ -155,7 +158,7 @@ void cs_context_rank_close(struct cs_context_rank *b)
     cs_device_free(b->device, b->dqkv, bytes * (size_t)b->all);
     cs_device_free(b->device, b->o, bytes * (size_t)b->q);
     cs_device_free(b->device, b->d_o, bytes * (size_t)b->q);
-    cs_device_free(b->device, b->lse, bytes * (size_t)b->lab->heads);
+    cs_device_free(b->device, b->lse, sizeof(float) * (size_t)(b->lse_rows * b->lab->heads));
     cs_scratch_free(&b->scratch);
     cs_context_free(&b->context);
     cs_context_slot_close(&b->slot);

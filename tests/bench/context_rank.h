@@ -17,6 +17,7 @@ struct cs_context_rank {
     struct cs_ctx ctx;
     struct cs_run run;
     int rank;
+    int64_t lse_rows;         /* as many as lse has room for of all heads */
     int64_t rows, q, kv, all; /* columns: of queries, keys, and all three */
     void *qkv, *o, *d_o, *dqkv;
     float *lse;

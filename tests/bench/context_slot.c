@@ -126,7 +126,9 @@ void cs_context_slot_open(struct cs_context_slot *s, const struct cs_context_lab
     s->pairs = count_pairs(s, n);
     cs_vlm_must(cs_input_tables_new(s->made.graph, device, &s->made.plan->budget, &s->tables, &err),
                 &err);
-    cs_vlm_must(cs_split_tables(s->tables, lab->ranks, rank, lab->rule, 0, &err), &err);
+    const struct cs_split_config config = {
+        .ranks = lab->ranks, .place = rank, .how = lab->rule, .moves_heads = lab->moves_heads};
+    cs_vlm_must(cs_split_tables(s->tables, &config, &err), &err);
     struct cs_input *in = &s->input;
     in->tables = s->tables;
     in->needs = CS_INPUT_TOKENS;

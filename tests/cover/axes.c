@@ -44,6 +44,7 @@ const struct cover_axis cover_axes[COVER_AXES] = {
     {"recompute",    3, AT(recompute),    {"none", "selective", "full"}, {0}, COVER_TEXT},
     {"context",      4, AT(context),      {"lpt", "zigzag", "striped", "uniform"}, {0}, COVER_TEXT},
     {"context_rows", 2, AT(context_rows), {NULL}, {0, 40},      COVER_INT},
+    {"exchange",     2, AT(exchange),     {"keys", "heads"}, {0}, COVER_TEXT},
     {"vision tp",    4, AT(vision_tp),    {NULL}, {1, 2, 3, 4}, COVER_INT},
     {"vision sp",    2, AT(vision_sp),    {NULL}, {0, 1},       COVER_BOOL},
     {"vision cp",    4, AT(vision_cp),    {NULL}, {0, 1, 2, 3}, COVER_INT},

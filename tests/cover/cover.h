@@ -11,7 +11,7 @@
 #include "support/spec.h"
 
 enum {
-    COVER_AXES = 24,
+    COVER_AXES = 25,
     COVER_VALUES = 8, /* of an axis, at most */
     COVER_CORE = 8,   /* the first axes: triples of them are covered too */
     COVER_SHAPES =
@@ -33,13 +33,14 @@ enum {
     COVER_MODALITY,
     COVER_SP,
     COVER_CONTEXT_ROWS = 11,
+    COVER_EXCHANGE,
     COVER_VISION_TP,
     COVER_VISION_SP,
-    COVER_VISION_PP = 15,
+    COVER_VISION_PP = 16,
     COVER_VISION_DP,
     COVER_VISION_ZERO,
-    COVER_FAMILY_AT = 20,
-    COVER_WINDOW = 23
+    COVER_FAMILY_AT = 21,
+    COVER_WINDOW = 24
 };
 
 /* The number of its value along every axis. */

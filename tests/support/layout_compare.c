@@ -102,7 +102,7 @@ void layout_agrees_on(bool is_lazy, struct cs_test_spec options, int ranks)
     alone.llm_sp = alone.vision_sp = false;
     alone.llm_cp = alone.dp = alone.vision_pp = alone.depth_pp = alone.llm_pp = 1;
     alone.vision_cp = alone.context_rows = alone.vision_dp = alone.depth_dp = 0;
-    alone.modality = NULL;
+    alone.modality = alone.exchange = NULL;
     alone.zero = alone.vision_zero = 0;
     alone.schedule = alone.recompute = NULL;
     layout_run(&alone, layout_single, &one);

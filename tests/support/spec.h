@@ -43,6 +43,7 @@ struct cs_test_spec {
     int vision_cp;            /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;      /* ["lpt"] how */
     int context_rows;         /* [0: not said] of a rank, before more ranks split a slot */
+    const char *exchange;     /* ["keys"] what goes between these ranks */
     int seq_tokens, slots;    /* [128] [4] */
     int batch_samples, steps; /* [8] [10] */
     int seed;

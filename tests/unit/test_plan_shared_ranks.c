@@ -99,6 +99,10 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.dp = 2, .llm_cp = 3, .llm_ep = 4, .has_experts = true, .slots = 4}, {"ep = 4 does not divide dp * cp = 2 * 3", "numbers that do: 1, 2, 3, 6"}},
         {{.dp = 6, .llm_ep = 6, .has_experts = true, .slots = 6}, {"have 5 experts each", "choose ep <= 5"}},
         {{.context_rows = 64}, {"plan.context_rows = 64: rows of llm are not split", "leave context_rows away"}},
+        {{.exchange = "heads"}, {"plan.context_exchange = \"heads\": rows of llm are not split", "leave context_exchange away"}},
+        {{.exchange = "heads", .llm_cp = 3}, {"3 ranks (plan.parallel.llm.cp) cannot share the 4 heads, 2 of keys, of llm.layers.0", "cp can be 2, 4; or set \"keys\""}},
+        {{.exchange = "heads", .llm_cp = 4, .llm_tp = 2}, {"of llm.layers.0 behind plan.parallel.llm.tp = 2", "cp can be 2;"}},
+        {{.exchange = "heads", .llm_cp = 2, .context_rows = 64}, {"plan.context_rows = 64: slots that few ranks split exchange keys", "context_exchange = \"keys\""}},
   /* clang-format on */
     };
 

@@ -161,11 +161,12 @@ static void a_context_takes_what_its_slowest_rank_takes(void **state)
     block = &option(lpt, 1, 1, 2, CS_RECOMPUTE_NONE)->layer[1];
     assert_in_range(block->fwd_ns, slower_ns(&f, &budget, 64, 4128) + 20000, ns + move - 1);
     struct cs_context_work work; /* even, for the price of keys that go both ways */
-    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpt", 2, f.arena, &work, &err), CS_OK);
+    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpt", false, 2, f.arena, &work, &err),
+                     CS_OK);
     assert_true(work.slack >= 1 && work.slack < 1.01);
     assert_int_equal(work.rows[0] + work.rows[1], 128);
     assert_in_range(work.most_moved, 64 - 16, 64 + 16);
-    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpd", 2, f.arena, &work, &err),
+    assert_int_equal(cs_context_work_make(f.graph, &budget, "lpd", false, 2, f.arena, &work, &err),
                      CS_INVALID);
     assert_non_null(strstr(err.text, "lpd"));
     close_model(&f);

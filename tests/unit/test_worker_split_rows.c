@@ -340,6 +340,67 @@ static void slots_have_degrees_of_their_own(void **state)
     layout_all_agree(rows, CS_ARRAY_LEN(rows), 60, LAYOUT_REPLICA_SLOTS);
 }
 
+#define SIX_HEADS  "{\"num_attention_heads\": 6, \"num_key_value_heads\": 3}"
+#define MANY_HEADS "{\"num_attention_heads\": 12, \"num_key_value_heads\": 12}"
+#define FEW_KEYS   "{\"num_attention_heads\": 12, \"num_key_value_heads\": 1}"
+
+/* Heads go between ranks, not keys: every rank has all rows of some heads, which several may have the same keys
+ * for; under every rule, with packed documents, what is frozen, recompute, stages, replicas and ranks that share
+ * matrices; families with several kinds of attention, norms and gates of heads; recurrent layers between. */
+static const struct layout_row heads[] = {
+  /* clang-format off */
+        {{.llm_cp = 2}, 3},
+        {{.llm_cp = 2, .context = "zigzag", .is_tied = true, .recompute = "selective"}, 3},
+        {{.llm_cp = 3, .context = "uniform", .llm_keys = SIX_HEADS}, 4},
+        {{.llm_cp = 4, .context = "striped"}, 5},
+        {{.llm_cp = 4, .context = "random", .llm_keys = MANY_HEADS, .recompute = "full"}, 5},
+        {{.llm_cp = 3, .context = "best", .llm_keys = FEW_KEYS, .mask = "packed"}, 4},
+        {{.llm_cp = 4, .context = "exact", .n_encoders = -1, .seq_tokens = 335, .is_qwen3 = true}, 4},
+        {{.llm_cp = 2, .llm_pp = 2, .dp = 2, .schedule = "zb-h1", .recompute = "selective", .n_encoders = -1}, 8},
+        {{.llm_cp = 2, .llm_pp = 2, .rules = "train:vision.projector"}, 5},
+        {{.llm_cp = 4, .rules = "train:* freeze:llm*", .mask = "image_bidir"}, 5},
+        {{.llm_cp = 2, .rules = "train:llm.layers.2 train:llm.embed*", .n_encoders = -1, .schedule = "gpipe"}, 2},
+        {{.llm_cp = 2, .llm_tp = 2}, 5},
+        {{.llm_cp = 2, .llm_tp = 2, .llm_sp = true, .llm_keys = FEW_KEYS, .n_encoders = -1}, 4},
+        {{.llm_cp = 2, .llm_keys = CS_TEST_GEMMA4, .mask = "image_window", .is_tied = true}, 3},
+        {{.llm_cp = 4, .llm_keys = CS_TEST_PHI3, .context = "zigzag"}, 5},
+        {{.llm_cp = 2, .mask = "window", .window = 7, .n_encoders = 2}, 4},
+        {{.llm_cp = 2, .is_recurrent = true, .llm_pp = 2}, 5},
+        {{.llm_cp = 2, .is_recurrent = true, .context = "zigzag", .recompute = "full"}, 3},
+        {{.llm_cp = 2, .has_experts = true, .dp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
+        {{.llm_cp = 2, .vision_cp = 2, .schedule = "zb-h1"}, 4},
+        {{.llm_cp = 2, .modality = "encoder-colocated", .zero = 3}, 2},
+  /* clang-format on */
+};
+
+static void heads_agree(bool is_lazy)
+{
+    for (size_t i = 0; i < CS_ARRAY_LEN(heads); i++) {
+        assert_int_equal(setenv("CORNSTARCH_CONTEXT_GROUPS", i % 2 == 0 ? "1" : "4", 1), 0);
+        assert_int_equal(setenv("CORNSTARCH_GRAPHS", i % 3 == 0 ? "always" : "auto", 1), 0);
+        struct cs_test_spec options = heads[i].options;
+        options.seed = 90 + (int)i;
+        options.slots = LAYOUT_REPLICA_SLOTS;
+        options.exchange = "heads";
+        layout_agrees_on(is_lazy, options, heads[i].ranks);
+    }
+    unsetenv("CORNSTARCH_CONTEXT_GROUPS");
+    unsetenv("CORNSTARCH_GRAPHS");
+}
+
+static void heads_on_several_ranks_agree_with_one_rank(void **state)
+{
+    (void)state;
+    heads_agree(false);
+}
+
+/* ... and on devices: rows are padded, heads travel in parts, graphs are cut where they do. */
+static void heads_on_several_devices_agree_with_one_rank(void **state)
+{
+    (void)state;
+    heads_agree(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +415,8 @@ int main(void)
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(contexts_of_devices_exchange_all_else),
         cmocka_unit_test(slots_have_degrees_of_their_own),
+        cmocka_unit_test(heads_on_several_ranks_agree_with_one_rank),
+        cmocka_unit_test(heads_on_several_devices_agree_with_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,6 +248,11 @@ enum cs_status cs_spec_check_precision(const struct cs_spec *spec, const char *d
                    is_cpu ? "plan for GPUs" : "leave precision out");
 }
 
+bool cs_spec_moves_heads(const struct cs_spec *spec)
+{
+    return spec->context_exchange != NULL && strcmp(spec->context_exchange, "heads") == 0;
+}
+
 const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch)
 {
     for (int i = 0; i < spec->n_parallel; i++)

@@ -176,13 +176,16 @@ static int32_t share_heads(int32_t n, int32_t groups, struct cs_tp tp)
     return (int32_t)(own.end - own.begin);
 }
 
+void cs_tp_attention(struct cs_attention *attention, struct cs_tp tp)
+{
+    attention->n_heads = share_heads(attention->n_heads, attention->n_kv_heads, tp);
+    attention->n_kv_heads = share(attention->n_kv_heads, tp);
+}
+
 static void cut_arch(struct cs_arch *arch, struct cs_tp tp)
 {
-    for (int32_t i = 0; i < arch->n_attentions; i++) {
-        struct cs_attention *a = &arch->attention[i];
-        a->n_heads = share_heads(a->n_heads, a->n_kv_heads, tp);
-        a->n_kv_heads = share(a->n_kv_heads, tp);
-    }
+    for (int32_t i = 0; i < arch->n_attentions; i++)
+        cs_tp_attention(&arch->attention[i], tp);
     if (arch->kind == CS_MODULE_PROJECTOR)
         return;
     if (arch->kind == CS_MODULE_LLM)

@@ -43,6 +43,8 @@ struct cs_tp_share cs_tp_share(int64_t n, struct cs_tp tp);
 /* Of n heads in groups of neighbours that belong together (queries of one head of keys): whole groups, or,
  * where there are fewer groups than ranks, heads. */
 struct cs_tp_share cs_tp_heads(int64_t n, int64_t groups, struct cs_tp tp);
+/* A kind of attention becomes that of a rank: its numbers of heads. */
+void cs_tp_attention(struct cs_attention *attention, struct cs_tp tp);
 
 enum { CS_TP_PIECES = 3 }; /* of one parameter: fused queries, keys and values */
 

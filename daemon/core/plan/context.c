@@ -81,6 +81,33 @@ int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64
                    : 2 * cs_attention_kv_width(attention) * element * (2 * seq + (cp - 1) * rows);
 }
 
+/* Backward: queries, keys, values, output and its gradient; and the gradients of the first three. */
+int64_t cs_context_heads_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
+                               int64_t rows, int element)
+{
+    struct cs_context_heads own;
+    if (cp == 1 || !cs_context_heads(attention, (struct cs_tp){.ranks = 1}, cp, &own))
+        return 0;
+    const int64_t made = (int64_t)(own.q + 2 * own.k) * attention->head_dim * element;
+    const int64_t all = made + (int64_t)2 * own.q * attention->head_dim * element;
+    const int64_t sums = own.copies > 1 ? (int64_t)2 * own.k * attention->head_dim * element : 0;
+    return (cp * rows + 2 * seq) * all + seq * made + cp * rows * sums;
+}
+
+bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int32_t ranks,
+                      struct cs_context_heads *out)
+{
+    struct cs_attention own = *attention;
+    cs_tp_attention(&own, tp);
+    const int32_t heads = own.n_heads, keys = own.n_kv_heads;
+    const bool is_shared = keys < ranks;
+    if (heads % ranks != 0 || (is_shared ? ranks % keys : keys % ranks) != 0)
+        return false;
+    *out = (struct cs_context_heads){heads / ranks, is_shared ? 1 : keys / ranks,
+                                     is_shared ? ranks / keys : 1};
+    return true;
+}
+
 bool cs_context_is_stretched(const struct cs_layer *layer)
 {
     return layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_DELTA;

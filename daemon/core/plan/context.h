@@ -4,6 +4,7 @@
 #ifndef CS_PLAN_CONTEXT_H
 #define CS_PLAN_CONTEXT_H
 
+#include "core/model/tensor_parallel.h"
 #include "core/plan/plan.h"
 
 /* Rows of a block: 128, halved down to 8 as long as ranks would have fewer than eight blocks. */
@@ -27,6 +28,23 @@ int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
  * those of the rank's own rows as they come from every other rank. 0 where rows are not split. */
 int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
                          int64_t rows, int element);
+
+/* The same where heads are exchanged, of a rank's heads behind tp: rows of its part of them as they go, as they come and
+ * in the order of the slot. They divide. */
+int64_t cs_context_heads_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
+                               int64_t rows, int element);
+
+/* Where heads are exchanged and not keys (Ulysses; Jacobs et al. 2023): the ranks of a context each have some
+ * heads of attention with the rows of the whole slot. They divide the heads of queries, and those of keys or, where
+ * there are fewer of these than ranks, neighbours have the same one. Of a rank's heads: */
+struct cs_context_heads {
+    int32_t q, k;   /* heads of queries, of keys */
+    int32_t copies; /* ranks that have the same ones of keys */
+};
+
+/* Of the heads of a rank of tp those of a rank of its context. false: they do not divide, and *out is not set. */
+bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int32_t ranks,
+                      struct cs_context_heads *out);
 /* A recurrent layer: its rows lie in order over the ranks, as many on each, whatever the map says. */
 bool cs_context_is_stretched(const struct cs_layer *layer);
 /* FLOPs by which rows are balanced, forward through the LLM: of a row (returned), and of a pair under every

@@ -105,6 +105,7 @@ struct cs_plan {
     int32_t slots; /* slots a step is expected to have, over all replicas */
     int32_t
         context_rows; /* of a rank, before more ranks of a context split a slot (context.h); 0: all do */
+    bool moves_heads; /* ranks of a context exchange heads, not keys (context.h) */
     struct cs_slot_budget budget;
     /* tied head: embedding and head are on different stages, their gradients meet once a step */
     bool is_tied_across;

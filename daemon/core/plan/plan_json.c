@@ -200,6 +200,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
         json_object_set_new(object, "dp", json_integer(plan->dp));
     if (plan->context_rows > 0) /* nor have plans whose slots are all split alike */
         json_object_set_new(object, "context_rows", json_integer(plan->context_rows));
+    if (plan->moves_heads) /* nor have plans of ranks that exchange keys */
+        json_object_set_new(object, "context_exchange", json_string("heads"));
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "edges", edges);
     json_object_set_new(object, "budget", budget_json(&plan->budget));
@@ -661,10 +663,21 @@ static enum cs_status check_keys(const json_t *json, struct cs_err *err)
         if (!json_object_get(json, keys[i]))
             return cs_fail(err, CS_CORRUPT, "plan: key \"%s\" is missing", keys[i]);
     const size_t optional = (json_object_get(json, "dp") != NULL ? 1u : 0u) +
-                            (json_object_get(json, "context_rows") != NULL ? 1u : 0u);
+                            (json_object_get(json, "context_rows") != NULL ? 1u : 0u) +
+                            (json_object_get(json, "context_exchange") != NULL ? 1u : 0u);
     if (json_object_size(json) != CS_ARRAY_LEN(keys) + optional)
         return cs_fail(err, CS_CORRUPT, "plan: there are keys that " SCHEMA " does not know");
     return CS_OK;
+}
+
+static enum cs_status read_exchange(struct reader *r, struct cs_err *err)
+{
+    const json_t *given = json_object_get(r->json, "context_exchange");
+    const char *word = json_string_value(given);
+    r->plan->moves_heads = word != NULL && strcmp(word, "heads") == 0;
+    return given == NULL || r->plan->moves_heads
+               ? CS_OK
+               : cs_fail(err, CS_CORRUPT, "plan: context_exchange is not \"heads\"");
 }
 
 enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
@@ -685,6 +698,7 @@ enum cs_status cs_plan_read(const json_t *json, const struct cs_graph *graph,
         CS_TRY(read_count(&r, "dp", 2, MAX_REPLICAS, &r.plan->dp, err));
     if (json_object_get(json, "context_rows") != NULL)
         CS_TRY(read_count(&r, "context_rows", 1, INT32_MAX, &r.plan->context_rows, err));
+    CS_TRY(read_exchange(&r, err));
     if (r.plan->slots % cs_plan_llm_replicas(r.plan) != 0)
         return cs_fail(err, CS_CORRUPT, "plan: slots is %d, no multiple of dp = %d", r.plan->slots,
                        r.plan->dp);

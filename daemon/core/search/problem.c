@@ -424,8 +424,8 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
     b.widest = b.widest < 64 ? b.widest : 64;
     for (int32_t i = 1; 1 << i <= b.widest; i++)
-        CS_TRY(cs_context_work_make(graph, &b.budget, spec->context, 1 << i, arena, &b.context[i],
-                                    err));
+        CS_TRY(cs_context_work_make(graph, &b.budget, spec->context, false, 1 << i, arena,
+                                    &b.context[i], err));
     spread_experts(&b);
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);

@@ -125,13 +125,42 @@ static void attend_bwd(struct cs_run *run, const struct cs_layer_model *l, const
                              d->k, d->v);
 }
 
+/* No row is here, but rows of others may come to heads that are. */
+static struct cs_heads no_rows(struct cs_run *run, const struct cs_layer_model *l)
+{
+    void *none = cs_run_take(run, cs_head_dims(l).all);
+    return cs_heads_at(run, l, 0, none, none);
+}
+
+static void attend_for_others(struct cs_run *run, const struct cs_layer_model *l,
+                              struct cs_kept *kept)
+{
+    kept->lse = cs_run_keep(run, l, CS_KEEP_LSE, cs_context_lse_rows(run, l, 0));
+    kept->o = cs_run_take(run, 1);
+    const struct cs_heads heads = no_rows(run, l);
+    cs_context_attention(run, l, &heads, kept->o, kept->lse);
+}
+
+static void attend_for_others_bwd(struct cs_run *run, const struct cs_layer_model *l,
+                                  const struct cs_kept *kept)
+{
+    const struct cs_heads heads = no_rows(run, l);
+    void *none = cs_run_take(run, 1);
+    const struct cs_head_grads grads = {heads.q, heads.k, heads.v};
+    cs_context_attention_grad(run, l, &heads, none, kept->lse, none, &grads);
+}
+
 static void attention_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *h, const void *residual, void *y, struct cs_kept *kept)
 {
     const bool is_gated = l->arch->has_output_gate;
+    if (rows == 0) {
+        attend_for_others(run, l, kept);
+        return;
+    }
     kept->qkv = cs_run_keep(run, l, CS_KEEP_QKV, rows);
     kept->o = cs_run_keep(run, l, CS_KEEP_O, rows);
-    kept->lse = cs_run_keep(run, l, CS_KEEP_LSE, rows);
+    kept->lse = cs_run_keep(run, l, CS_KEEP_LSE, cs_context_lse_rows(run, l, rows));
     if (is_gated) {
         kept->gate = cs_run_keep(run, l, CS_KEEP_GATE, rows);
         kept->mixed = cs_run_keep(run, l, CS_KEEP_MIXED, rows);
@@ -177,6 +206,10 @@ static void output_bwd(struct cs_run *run, const struct cs_layer_model *l, int64
 static void attention_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                           const void *dy, void *dh, const struct cs_kept *kept)
 {
+    if (rows == 0) {
+        attend_for_others_bwd(run, l, kept);
+        return;
+    }
     const struct cs_head_dims d = cs_head_dims(l);
     const int64_t product = product_width(l), width = l->arch->width;
     const bool is_gated = l->arch->has_output_gate;

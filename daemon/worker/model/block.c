@@ -4,6 +4,7 @@
  * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
+#include "worker/model/context.h"
 #include "worker/model/halves.h"
 
 static const struct cs_half_ops *mixer_of(const struct cs_layer_model *l)
@@ -103,12 +104,19 @@ static const struct cs_shard *scalar_of(const struct cs_layer_model *l)
     return cs_weight(l, CS_PARAM_LAYER_SCALAR);
 }
 
+static bool moves_heads(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return l->layer->mixer == CS_MIXER_ATTENTION && cs_context_moves_heads(run, l);
+}
+
 static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *x, void *y,
                       struct cs_kept *kept)
 {
     (void)ends;
-    if (rows == 0) { /* but the experts that are here may have rows of other ranks */
+    if (rows == 0) { /* but heads and experts that are here may have rows of other ranks */
+        if (moves_heads(run, l))
+            cs_mixer_attention.fwd(run, l, 0, NULL, NULL, NULL, kept);
         if (cs_layer_is_spread(run, l))
             cs_ffn_experts.fwd(run, l, 0, NULL, NULL, y, kept);
         return;
@@ -174,6 +182,8 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     if (rows == 0) {
         if (cs_layer_is_spread(run, l))
             cs_ffn_experts.bwd(run, l, 0, NULL, NULL, kept);
+        if (moves_heads(run, l))
+            cs_mixer_attention.bwd(run, l, 0, NULL, NULL, kept);
         return;
     }
     const int64_t own = cs_sequence_rows(run, rows), n = own * l->arch->width;

@@ -4,6 +4,7 @@
 
 #include "worker/layer/exchange.h"
 #include "worker/model/context_groups.h"
+#include "worker/model/context_heads.h"
 #include "worker/slot/row_keys.h"
 
 /* ---- a call ---- */
@@ -165,9 +166,23 @@ bool cs_context_splits(const struct cs_run *run, const struct cs_layer_model *l)
     return l->encoder < 0 && run->input->split != NULL;
 }
 
+bool cs_context_moves_heads(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    return cs_context_splits(run, l) && run->input->tables->context.moves_heads;
+}
+
+int64_t cs_context_lse_rows(const struct cs_run *run, const struct cs_layer_model *l, int64_t rows)
+{
+    return cs_context_moves_heads(run, l) ? cs_context_heads_lse_rows(run) : rows;
+}
+
 void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,
                           const struct cs_heads *heads, void *o, float *lse)
 {
+    if (cs_context_moves_heads(run, l)) {
+        cs_context_heads_attention(run, l, heads, o, lse);
+        return;
+    }
     struct call c = begin(run, l, heads, false);
     gather(&c);
     for (int32_t g = 0; g < c.groups.n; g++) {
@@ -222,6 +237,10 @@ void cs_context_attention_grad(struct cs_run *run, const struct cs_layer_model *
                                const struct cs_heads *heads, void *o, float *lse, void *d_o,
                                const struct cs_head_grads *grads)
 {
+    if (cs_context_moves_heads(run, l)) {
+        cs_context_heads_attention_grad(run, l, heads, o, lse, d_o, grads);
+        return;
+    }
     struct call c = begin(run, l, heads, true);
     void *sorted = c.sorted != NULL ? take_rows(&c, c.need->at.n) : NULL;
     void *sums = take_rows(&c, c.need->at.own);

@@ -8,6 +8,8 @@
  * and a rank without rows need not come. All ranks of a context run the same program, so they meet
  * in the same order.
  *
+ * Where the plan says so, heads move instead (context_heads.h).
+ *
  * Heads are taken in groups: while attention works on one, keys of the next ones travel, and
  * gradients of those before. Transfers: exchange.h. */
 #ifndef CS_WORKER_MODEL_CONTEXT_H
@@ -17,6 +19,11 @@
 
 /* the layer's rows are split over ranks */
 bool cs_context_splits(const struct cs_run *run, const struct cs_layer_model *l);
+/* ... and heads move: a rank without rows has some all the same */
+bool cs_context_moves_heads(const struct cs_run *run, const struct cs_layer_model *l);
+/* Rows for which lse is kept: the own ones, of all heads; or where heads move (context_heads.h) as many as there is
+ * room for all rows of the rank's heads in. */
+int64_t cs_context_lse_rows(const struct cs_run *run, const struct cs_layer_model *l, int64_t rows);
 /* As attention and attention_grad of kernels/ops.h, over the keys of all rows of the slot; heads,
  * o, lse, d_o and grads are of the own rows. */
 void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,

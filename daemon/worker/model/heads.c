@@ -186,6 +186,16 @@ static void norm_both(struct cs_run *run, const struct cs_layer_model *l, int64_
         norm_fwd(run, l, rows, &both.of[i], is_shared ? &all[i] : NULL, qkv, h->q, both.of[i].at);
 }
 
+struct cs_heads cs_heads_at(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                            void *q, void *v)
+{
+    const struct cs_head_dims d = cs_head_dims(l);
+    return (struct cs_heads){.shape = shape_of(l, rows, d.all),
+                             .q = q,
+                             .k = cs_run_at(run, q, d.q),
+                             .v = cs_run_at(run, v, d.q + d.kv)};
+}
+
 struct cs_heads cs_heads_of(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                             void *qkv)
 {

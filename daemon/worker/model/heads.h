@@ -35,6 +35,9 @@ void cs_heads_turn(struct cs_run *run, const struct cs_layer_model *l, int64_t r
 /* what attention reads, of qkv after cs_heads_turn */
 struct cs_heads cs_heads_of(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                             void *qkv);
+/* of queries and keys that lie in q (rows, q + 2 kv), values where v begins in their place */
+struct cs_heads cs_heads_at(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                            void *q, void *v);
 struct cs_head_grads cs_head_grads(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                                    void *dqkv);
 /* dqkv (rows, made) and the gradients of the norms' weights, once attention has filled `grads` */

@@ -205,7 +205,7 @@ static void make_keys(struct cs_input *in, int32_t m)
 
 void cs_row_keys_make(struct cs_input *input)
 {
-    if (input->split == NULL || input->split->place < 0)
+    if (input->split == NULL || input->split->place < 0 || input->tables->context.moves_heads)
         return;
     for (int32_t m = 0; m < input->tables->n_masks; m++)
         if (input->tables->mask[m].encoder < 0)

@@ -94,6 +94,10 @@ struct cs_input_tables {
         enum cs_balance_how how;
         double per_row, per_pair[CS_SLOT_MASKS]; /* FLOPs of the LLM; by mask */
         double per_stretch_row;                  /* of its recurrent layers, rows in order */
+        /* heads are exchanged, not keys; of every kind of attention (graph->n_attentions) the ranks that have the
+         * same heads of keys, 1 or less: no other */
+        bool moves_heads;
+        int32_t copies[CS_SLOT_MASKS];
         int32_t taps; /* rows that their convolution reads, the own one too; 0: there are none */
     } context;
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/context.h"
+#include "worker/slot/row_heads.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/row_runs.h"
 #include "worker/slot/stretch.h"
@@ -59,7 +60,7 @@ static enum cs_status make_owners(struct cs_input *in, int index,
     const struct cs_input_context *c = &in->tables->context;
     struct slot_masks masks;
     list_masks(in, NULL, &masks);
-    const struct cs_context_cost cost = {c->per_row, masks.per_pair};
+    const struct cs_context_cost cost = {c->per_row, masks.per_pair, c->moves_heads};
     memset(load, 0, (size_t)c->ranks * sizeof *load);
     load += group->first;
     const enum cs_status status =
@@ -162,7 +163,8 @@ static void take_split(struct cs_input *in, const struct cs_context_group *group
     s->tokens = cs_row_runs_make(in, owner, NULL, in->n_tokens);
     if (s->place < 0)
         return;
-    cs_row_needs_make(in, owner);
+    if (!in->tables->context.moves_heads)
+        cs_row_needs_make(in, owner);
     cs_stretch_make(in);
     int32_t *row = ints(in, s->tokens.rows[s->place]);
     for (int32_t i = 0; i < in->n_tokens; i++)
@@ -171,7 +173,8 @@ static void take_split(struct cs_input *in, const struct cs_context_group *group
     s->row = row;
     const int32_t *at = places(in);
     in->embed_ids = pick(in, in->embed_ids, sizeof *in->embed_ids);
-    split_masks(in);
+    if (!in->tables->context.moves_heads)
+        split_masks(in);
     split_fills(in, at);
     if (in->needs & CS_INPUT_LABELS)
         split_labels(in, at);
@@ -232,8 +235,13 @@ void cs_input_split_fullest(struct cs_input *input)
     s->n = most;
     s->row = row;
     input->embed_ids = pick(input, input->slot.ids, sizeof *input->slot.ids);
-    split_masks(input);
-    need_most(input);
+    input->llm_rows = most;
+    if (input->tables->context.moves_heads) {
+        cs_row_heads_make(input);
+    } else {
+        split_masks(input);
+        need_most(input);
+    }
     cs_stretch_make_fullest(input);
     for (int32_t e = 0; e < input->tables->budget->n_encoders; e++)
         input->n_fills[e] = input->n_fills[e] < most ? input->n_fills[e] : most;
@@ -263,7 +271,7 @@ enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *aren
     const struct cs_input_context *c = &input->tables->context;
     struct slot_masks masks;
     list_masks(input, input->split, &masks);
-    const struct cs_context_cost cost = {c->per_row, masks.per_pair};
+    const struct cs_context_cost cost = {c->per_row, masks.per_pair, c->moves_heads};
     return cs_context_view_make(masks.mask, masks.n, &cost, c->ranks,
                                 whose_rows(&input->slot, input->n_tokens, arena), arena, out, err);
 }
@@ -273,18 +281,45 @@ int32_t cs_split_rows(const struct cs_input *input)
     return input->split != NULL && input->split->place >= 0 ? input->split->n : input->n_tokens;
 }
 
-enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
-                               const char *how, int32_t rows_each, struct cs_err *err)
+/* which heads of keys several ranks have, behind tp */
+static enum cs_status share_heads(struct cs_input_tables *tables, struct cs_tp tp,
+                                  struct cs_err *err)
 {
     struct cs_input_context *c = &tables->context;
     const struct cs_graph *graph = tables->graph;
     const struct cs_branch *llm = &graph->branches[graph->llm];
-    *c = (struct cs_input_context){
-        .lanes = c->lanes, .lane = c->lane, .ranks = ranks, .place = place, .how = CS_BALANCE_LPT};
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_attention *a = cs_layer_attention(graph, &graph->layers[i]);
+        struct cs_context_heads own;
+        if (a == NULL)
+            continue;
+        if (!cs_context_heads(a, tp, c->ranks, &own))
+            return cs_fail(err, CS_INVALID, "layer %d: %d ranks cannot share its heads", i,
+                           c->ranks);
+        c->copies[cs_layer_attention_id(graph, &graph->layers[i])] = own.copies;
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_split_tables(struct cs_input_tables *tables, const struct cs_split_config *config,
+                               struct cs_err *err)
+{
+    struct cs_input_context *c = &tables->context;
+    const struct cs_graph *graph = tables->graph;
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    const int32_t ranks = config->ranks, rows_each = config->rows_each;
+    *c = (struct cs_input_context){.lanes = c->lanes,
+                                   .lane = c->lane,
+                                   .ranks = ranks,
+                                   .place = config->place,
+                                   .how = CS_BALANCE_LPT};
     if (ranks < 2)
         return CS_OK;
-    if (how != NULL && !cs_balance_how_from_name(how, &c->how))
-        return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", how);
+    if (config->how != NULL && !cs_balance_how_from_name(config->how, &c->how))
+        return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", config->how);
+    c->moves_heads = config->moves_heads;
+    if (c->moves_heads)
+        CS_TRY(share_heads(tables, config->tp, err));
     double per_pair[CS_SLOT_MASKS] = {0};
     c->rows_each = rows_each;
     c->most = cs_context_room(tables->budget->seq_tokens, ranks, rows_each);

@@ -70,6 +70,22 @@ struct cs_split_stretch {
     struct cs_stretch_arrays host, at; /* arrays of the host; what operators read */
 };
 
+/* Where heads are exchanged (tables->context.moves_heads): every rank has all rows of the slot for some heads, and
+ * the masks of the LLM are of all rows. What comes lies by the rank that has it, each rank's in the order of the
+ * slot. */
+struct cs_split_heads {
+    int32_t n, rows; /* of the slot; with those that are added to it */
+    int32_t own;     /* rows that are here, with those that are added to them */
+
+    struct cs_split_heads_lists {
+        const int32_t *order; /* (rows) which of those that come is the i-th row, -1: it is added */
+        const int32_t *place; /* (n) which row of the slot is the i-th of those that come */
+        /* By kind of attention whose heads of keys several ranks have: (own, copies) rows of as many arrays
+         * (own, ..), whose sum is the gradient. */
+        const int32_t *sums[CS_SLOT_MASKS];
+    } host, at; /* arrays of the host; what operators read */
+};
+
 struct cs_input_split {
     int32_t ranks, place;                    /* as tables->context */
     struct cs_context_group group;           /* of these, those that have rows */
@@ -78,6 +94,7 @@ struct cs_input_split {
     const int32_t *row;                      /* (n) of the slot, ascending */
     struct cs_row_runs tokens;               /* of the slot's rows */
     struct cs_row_needs need[CS_SLOT_MASKS]; /* by tables->mask, those of the LLM */
+    struct cs_split_heads heads;             /* need is not set where these are */
     struct cs_split_stretch stretch;         /* begin NULL: no layer is recurrent */
     struct cs_context_load *load;            /* (ranks) */
     struct cs_mask_plan all;                 /* rows of the slot, for their masks' keys */
@@ -95,9 +112,18 @@ enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *
 void cs_input_split_fullest(struct cs_input *input);
 /* rows of the LLM that are here */
 int32_t cs_split_rows(const struct cs_input *input);
-/* Tables for a context of a plan; place and rows_each as in struct cs_input_context. CS_INVALID: no such rule. */
-enum cs_status cs_split_tables(struct cs_input_tables *tables, int32_t ranks, int32_t place,
-                               const char *how, int32_t rows_each, struct cs_err *err) CS_NODISCARD;
+
+/* A context of a plan; place and rows_each as in struct cs_input_context. */
+struct cs_split_config {
+    int32_t ranks, place, rows_each;
+    const char *how; /* NULL: the usual rule */
+    bool moves_heads;
+    struct cs_tp tp; /* that has the heads of this rank */
+};
+
+/* CS_INVALID: no such rule, or heads that do not divide. */
+enum cs_status cs_split_tables(struct cs_input_tables *tables, const struct cs_split_config *config,
+                               struct cs_err *err) CS_NODISCARD;
 
 /* A split slot on a rank of the context, for people. */
 enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *arena,

@@ -62,8 +62,16 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
     t->tables->context.lanes = cs_plan_side_by_side(plan);
     t->tables->context.lane = at.dp % cs_plan_side_by_side(plan);
     t->tables->words = words_of(t, is_llm ? &at : NULL);
-    return cs_split_tables(t->tables, cs_plan_shape(plan, plan->head_stage).cp, is_llm ? at.cp : -1,
-                           t->config.spec->context, plan->context_rows, err);
+    const struct cs_rank_shape shape = cs_plan_shape(plan, plan->head_stage);
+    const struct cs_split_config config = {
+        .ranks = shape.cp,
+        .place = is_llm ? at.cp : -1,
+        .rows_each = plan->context_rows,
+        .how = t->config.spec->context,
+        .moves_heads = plan->moves_heads,
+        .tp = {.ranks = shape.tp, .at = at.tp}
+    };
+    return cs_split_tables(t->tables, &config, err);
 }
 
 enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,

@@ -145,6 +145,18 @@ static int64_t most_moved(const struct map *m, int32_t attention, struct cs_aren
     return most;
 }
 
+/* heads of every other rank leave with the own rows, the own heads come with those of others */
+static int64_t most_rows_moved(const struct cs_context_work *w)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < w->ranks; r++) {
+        const int64_t leave = w->rows[r] * (w->ranks - 1), come = w->n_rows - w->rows[r];
+        most = leave > most ? leave : most;
+        most = come > most ? come : most;
+    }
+    return most;
+}
+
 static void take_load(const struct cs_context_load *load, struct cs_context_work *out,
                       int64_t *rows)
 {
@@ -165,7 +177,8 @@ static enum cs_status fill(const struct cs_graph *graph, const struct cs_slot_bu
 {
     const struct tokens tokens = fill_slot(budget, scratch);
     double *per_pair = CS_NEW_ARRAY(scratch, double, graph->n_attentions + 1);
-    const struct cs_context_cost cost = {cs_context_flops(graph, per_pair), per_pair};
+    const struct cs_context_cost cost = {cs_context_flops(graph, per_pair), per_pair,
+                                         out->moves_heads};
     int32_t *owner = CS_NEW_ARRAY(scratch, int32_t, tokens.n);
     struct cs_context_load *load = CS_NEW_ARRAY(scratch, struct cs_context_load, out->ranks);
     const int32_t block = cs_context_block(tokens.n, out->ranks);
@@ -180,8 +193,13 @@ static enum cs_status fill(const struct cs_graph *graph, const struct cs_slot_bu
     for (int32_t a = 0; a < graph->n_attentions; a++) {
         if (per_pair[a] <= 0)
             continue;
-        share_pairs(&map, a, scratch, pairs + (int64_t)a * out->ranks);
-        moved[a] = most_moved(&map, a, scratch);
+        double *share = pairs + (int64_t)a * out->ranks;
+        if (out->moves_heads)
+            for (int32_t r = 0; r < out->ranks; r++)
+                share[r] = 1.0 / out->ranks;
+        else
+            share_pairs(&map, a, scratch, share);
+        moved[a] = out->moves_heads ? most_rows_moved(out) : most_moved(&map, a, scratch);
         out->most_moved = moved[a] > out->most_moved ? moved[a] : out->most_moved;
     }
     return CS_OK;
@@ -189,7 +207,7 @@ static enum cs_status fill(const struct cs_graph *graph, const struct cs_slot_bu
 
 enum cs_status cs_context_work_make(const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget, const char *context,
-                                    int32_t ranks, struct cs_arena *arena,
+                                    bool moves_heads, int32_t ranks, struct cs_arena *arena,
                                     struct cs_context_work *out, struct cs_err *err)
 {
     enum cs_balance_how how = CS_BALANCE_LPT;
@@ -198,8 +216,12 @@ enum cs_status cs_context_work_make(const struct cs_graph *graph,
     int64_t *rows = CS_NEW_ARRAY(arena, int64_t, ranks),
             *moved = CS_NEW_ARRAY(arena, int64_t, graph->n_attentions + 1);
     double *pairs = CS_NEW_ARRAY(arena, double, (int64_t)graph->n_attentions *ranks + 1);
-    *out = (struct cs_context_work){
-        .ranks = ranks, .n_rows = budget->seq_tokens, .rows = rows, .pairs = pairs, .moved = moved};
+    *out = (struct cs_context_work){.ranks = ranks,
+                                    .moves_heads = moves_heads,
+                                    .n_rows = budget->seq_tokens,
+                                    .rows = rows,
+                                    .pairs = pairs,
+                                    .moved = moved};
     struct cs_arena *scratch = cs_arena_new(0);
     const enum cs_status status = fill(graph, budget, how, scratch, rows, pairs, moved, out, err);
     cs_arena_free(scratch);
@@ -280,6 +302,33 @@ static void add_keys(const struct cs_context_work *work, const struct cs_graph *
     fixed->bwd_input_ns += 2 * wait;
 }
 
+/* columns of the heads of a rank */
+static int64_t heads_columns(const struct cs_attention *a, int32_t ranks, int32_t tp, bool is_qkv)
+{
+    struct cs_context_heads own = {a->n_heads, a->n_kv_heads, 1};
+    (void)cs_context_heads(a, (struct cs_tp){.ranks = tp}, ranks, &own);
+    return (int64_t)a->head_dim * (own.q + (is_qkv ? 2 * own.k : 0));
+}
+
+/* There and back, each after the other; the backward takes the output and its gradient along. */
+static void add_heads(const struct cs_context_work *work, const struct cs_graph *graph,
+                      const struct cs_layer *layer, const struct cs_device_class *device,
+                      int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+{
+    const struct cs_attention *a = cs_layer_attention(graph, layer);
+    const int64_t row =
+        work->moved[cs_layer_attention_id(graph, layer)] * cs_device_element_bytes(device);
+    const int64_t qkv = row * heads_columns(a, work->ranks, tp, true),
+                  o = row * heads_columns(a, work->ranks, tp, false);
+    const int64_t wait = qkv > 0 ? 2 * device->link_latency_ns : 0;
+    cost->fwd_ns += cs_link_ns(device, qkv) + cs_link_ns(device, o);
+    fixed->fwd_ns += wait;
+    if (!layer->needs_input_grad && !layer->needs_weight_grad)
+        return;
+    cost->bwd_input_ns += cs_link_ns(device, qkv + 2 * o) + cs_link_ns(device, qkv);
+    fixed->bwd_input_ns += wait;
+}
+
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
@@ -301,5 +350,5 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
     cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
     if (id >= 0)
-        add_keys(work, graph, layer, device, tp, cost, fixed);
+        (work->moves_heads ? add_heads : add_keys)(work, graph, layer, device, tp, cost, fixed);
 }

@@ -12,14 +12,15 @@
 
 struct cs_context_work {
     int32_t ranks;
+    bool moves_heads;    /* rows of all ranks go to each, for some heads; else keys */
     int32_t n_rows;      /* of the slot */
     const int64_t *rows; /* (ranks) */
     const double
         *pairs; /* (graph->n_attentions, ranks) of all pairs of that attention, their part */
-    const int64_t
-        *moved;        /* (graph->n_attentions) rows of keys that come to a rank or leave it, of the
-                            * rank with most */
-    int64_t most_rows; /* of a rank */
+    const int64_t *
+        moved; /* (graph->n_attentions) rows that come to a rank or leave it, of the rank with most: of keys, or
+                 * where heads move of the heads of a rank */
+    int64_t most_rows;  /* of a rank */
     int64_t most_moved; /* under any attention */
     double slack;       /* the largest work over the mean: 1 is even */
 };
@@ -31,10 +32,10 @@ struct cs_time_parts {
 };
 
 /* context: the rule, as plan.context; NULL: the usual one. CS_INVALID: no such rule. ranks 1: all of it
- * on one. */
+ * on one. moves_heads: they divide. */
 enum cs_status cs_context_work_make(const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget, const char *context,
-                                    int32_t ranks, struct cs_arena *arena,
+                                    bool moves_heads, int32_t ranks, struct cs_arena *arena,
                                     struct cs_context_work *out, struct cs_err *err) CS_NODISCARD;
 
 /* Of a layer of the LLM in such a slot, as FLOPs have it: forward; backward, of inputs. */
@@ -49,7 +50,8 @@ struct cs_layer_parts cs_profile_parts(const struct cs_profile_row *row,
 
 /* cost of a whole slot on one rank becomes that of the rank of the context that takes longest: ranks
  * meet in every layer. fixed: what of it a shorter slot takes as well. Keys and values come over the device's link, in the backward once more with
- * their gradients going back in fp32. tp: ranks that share the heads of each. */
+ * their gradients going back in fp32; or queries, keys and values of heads, whose output goes back, in the backward
+ * with output and gradients beside them. tp: ranks that share the heads of each. */
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,

@@ -257,7 +257,8 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
 {
     const struct cs_layer_work of = cs_layer_work(graph, layer, budget);
     const int64_t rows = cs_profile_rows(layer, of.tokens, of.label_rows);
-    if (profile != NULL && cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost)) {
+    if (profile != NULL && !work->moves_heads &&
+        cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost)) {
         *fixed = cs_measured_fixed(profile, graph, layer, tp, work->ranks);
         return; /* with its exchanges, as it ran */
     }
@@ -278,8 +279,8 @@ static enum cs_status share_context(const struct cs_spec *spec, const struct cs_
     if (cp == 1)
         return CS_OK;
     struct cs_arena *arena = cs_arena_new(0);
-    const enum cs_status status =
-        cs_context_work_make(graph, budget, spec->context, cp, arena, &work, err);
+    const enum cs_status status = cs_context_work_make(
+        graph, budget, spec->context, cs_spec_moves_heads(spec), cp, arena, &work, err);
     for (int32_t i = llm->first_layer; status == CS_OK && i < llm->first_layer + llm->n_layers; i++)
         cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i],
                         &fixed);

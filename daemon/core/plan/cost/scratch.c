@@ -161,6 +161,8 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
         return stretch_bytes(cs_layer_arch(graph, layer), cp, rows, element);
     if (attention == NULL)
         return 0;
+    if (plan->moves_heads)
+        return cs_context_heads_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
     return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
 }
 

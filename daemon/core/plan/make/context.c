@@ -1,6 +1,11 @@
 /* Refuses layouts with cp that do not run, before anything starts. */
 #include "core/plan/make/context.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/context.h"
+
 /* Ranks of an encoder share its items; those of the LLM, where it is on them. */
 static enum cs_status check_encoder(const struct cs_graph *graph, const struct cs_placing *placing,
                                     int32_t b, int32_t given, struct cs_err *err)
@@ -40,6 +45,68 @@ static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_gra
     return CS_OK;
 }
 
+static bool all_divide(const struct cs_attention *a, int32_t tp, int32_t ranks)
+{
+    struct cs_context_heads own;
+    for (int32_t at = 0; at < tp; at++)
+        if (!cs_context_heads(a, (struct cs_tp){.ranks = tp, .at = at}, ranks, &own))
+            return false;
+    return true;
+}
+
+/* "2, 4" */
+static void list_degrees(const struct cs_attention *a, int32_t tp, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t n = 2; n <= a->n_heads && used < size; n++)
+        if (all_divide(a, tp, n))
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used > 0 ? ", " : "", n);
+}
+
+static enum cs_status refuse_heads(const struct cs_graph *graph, const struct cs_layer *layer,
+                                   int32_t tp, int32_t cp, struct cs_err *err)
+{
+    const struct cs_attention *a = cs_layer_attention(graph, layer);
+    const char *llm = graph->branches[graph->llm].name;
+    char degrees[96], tensors[64] = "";
+    list_degrees(a, tp, degrees, sizeof degrees);
+    if (tp > 1)
+        snprintf(tensors, sizeof tensors, " behind plan.parallel.%.24s.tp = %d", llm, tp);
+    return cs_fail(err, CS_PLAN,
+                   "plan.context_exchange = \"heads\": %d ranks (plan.parallel.%s.cp) cannot share "
+                   "the %d heads, %d of keys, of %s%s%s%s; or set \"keys\"",
+                   cp, llm, a->n_heads, a->n_kv_heads, layer->path, tensors,
+                   degrees[0] != '\0' ? "; cp can be " : "", degrees);
+}
+
+/* Heads that are exchanged divide in every layer that attends; slots of few ranks exchange keys. */
+static enum cs_status check_exchange(const struct cs_spec *spec, const struct cs_graph *graph,
+                                     const struct cs_placing *placing, struct cs_err *err)
+{
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, llm->name);
+    const int32_t tp = given != NULL && given->tp > 1 ? given->tp : 1;
+    if (!cs_spec_moves_heads(spec))
+        return CS_OK;
+    if (placing->cp == 1)
+        return cs_fail(err, CS_PLAN,
+                       "plan.context_exchange = \"heads\": rows of %s are not split (cp is 1); set "
+                       "plan.parallel.%s.cp, or leave context_exchange away",
+                       llm->name, llm->name);
+    if (spec->context_rows > 0)
+        return cs_fail(err, CS_PLAN,
+                       "plan.context_rows = %d: slots that few ranks split exchange keys; leave it "
+                       "away, or set context_exchange = \"keys\"",
+                       spec->context_rows);
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_attention *a = cs_layer_attention(graph, &graph->layers[i]);
+        if (a != NULL && !all_divide(a, tp, placing->cp))
+            return refuse_heads(graph, &graph->layers[i], tp, placing->cp, err);
+    }
+    return CS_OK;
+}
+
 enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
                                 struct cs_placing *placing, struct cs_err *err)
 {
@@ -52,5 +119,6 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
         if (b != graph->llm)
             CS_TRY(check_encoder(graph, placing, b, given, err));
     }
-    return check_rows(spec, graph, placing, err);
+    CS_TRY(check_rows(spec, graph, placing, err));
+    return check_exchange(spec, graph, placing, err);
 }

@@ -109,16 +109,18 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
     struct cs_context_work work;
     if (p->placing.cp == 1)
         return CS_OK;
-    CS_TRY(cs_context_work_make(p->graph, &p->plan->budget, p->spec->context, p->placing.cp,
-                                p->arena, &work, err));
+    CS_TRY(cs_context_work_make(p->graph, &p->plan->budget, p->spec->context, p->plan->moves_heads,
+                                p->placing.cp, p->arena, &work, err));
     say(p, cs_arena_printf(
                p->arena,
                "The rows of a slot are split over %d ranks of every stage of %s (%s): "
                "of a full one at most %lld of %d are on one, whose work is up to %.3f of "
-               "the mean, and keys of at most %lld rows come to it or leave it in a "
+               "the mean, and %s of at most %lld rows come to it or leave it in a "
                "layer. Memory is planned for %d rows.",
                p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
-               (long long)work.most_rows, work.n_rows, work.slack, (long long)work.most_moved,
+               (long long)work.most_rows, work.n_rows, work.slack,
+               p->plan->moves_heads ? "the heads that a rank has in attention" : "keys",
+               (long long)work.most_moved,
                cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
     if (p->plan->context_rows > 0)
         say(p, cs_arena_printf(p->arena,

@@ -201,6 +201,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
     p.plan->context_rows = spec->context_rows;
+    p.plan->moves_heads = cs_spec_moves_heads(spec);
     CS_TRY(choose_replicas(&p, err));
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));

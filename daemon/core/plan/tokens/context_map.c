@@ -64,8 +64,11 @@ void cs_context_weigh(const struct cs_mask_plan *masks, int32_t n_masks,
     out->pairs = CS_NEW_ARRAY(arena, int64_t, out->n);
     for (int32_t b = 0; b < out->n; b++)
         out->work[b] = cost->per_row * (b < out->n - 1 ? block : n - b * block);
+    double *work = cost->moves_heads ? CS_NEW_ARRAY(arena, double, out->n) : out->work;
     for (int32_t m = 0; m < n_masks; m++)
-        add_pairs(&masks[m], cost->per_pair[m], block, arena, out->pairs, out->work);
+        add_pairs(&masks[m], cost->per_pair[m], block, arena, out->pairs, work);
+    for (int32_t b = 0; cost->moves_heads && b < out->n; b++)
+        out->even += work[b] / ranks;
 }
 
 enum cs_status cs_context_deal(const struct cs_context_blocks *blocks, enum cs_balance_how how,
@@ -97,9 +100,15 @@ static enum cs_status map_blocks(const struct cs_mask_plan *masks, int32_t n_mas
         owner[i] = of_block[i / blocks.block];
         load[owner[i]].rows++;
     }
+    int64_t pairs = 0;
     for (int32_t b = 0; b < blocks.n; b++) {
         load[of_block[b]].pairs += blocks.pairs[b];
         load[of_block[b]].work += blocks.work[b];
+        pairs += blocks.pairs[b];
+    }
+    for (int32_t r = 0; cost->moves_heads && r < ranks; r++) {
+        load[r].pairs = pairs * (r + 1) / ranks - pairs * r / ranks;
+        load[r].work += blocks.even;
     }
     return CS_OK;
 }

@@ -9,12 +9,15 @@
 struct cs_context_cost {
     double per_row;
     const double *per_pair; /* (n_masks) */
+    bool
+        moves_heads; /* every rank has some heads with all pairs: as much of them, whatever its rows */
 };
 
 /* What a rank has of a slot. */
 struct cs_context_load {
-    int64_t rows, pairs; /* of query and key, under every mask once */
-    double work;         /* in the unit of the costs */
+    int64_t rows;
+    int64_t pairs; /* of query and key, under every mask once; where heads move its share of all */
+    double work;   /* in the unit of the costs */
 };
 
 /* owner (n_rows): the rank of every row, 0 .. ranks - 1. Rows are dealt out in blocks
@@ -30,6 +33,7 @@ struct cs_context_blocks {
     int32_t n_rows, block, n; /* rows of a block, the last one may have fewer; blocks */
     double *work;             /* (n) in the unit of the costs */
     int64_t *pairs;           /* (n) */
+    double even; /* work of every rank beside that of its blocks: of attention where heads move */
 };
 
 /* masks[0].n_tokens > 0; results in the arena */

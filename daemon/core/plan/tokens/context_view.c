@@ -58,7 +58,7 @@ static enum cs_status add_loads(const struct cs_context_blocks *blocks, struct c
         for (int32_t b = 0; b < blocks->n; b++)
             load[owner[b]] += blocks->work[b];
         for (int32_t r = 0; r < out->ranks; r++)
-            load[r] = out->even > 0 ? load[r] / out->even : 1;
+            load[r] = out->even > 0 ? (load[r] + blocks->even) / out->even : 1;
     }
     return CS_OK;
 }
@@ -76,6 +76,7 @@ enum cs_status cs_context_view_make(const struct cs_mask_plan *masks, int32_t n_
     out->block = blocks.block;
     for (int32_t i = 0; i < out->n_rows; i++)
         out->n_docs += begins_document(&masks[0], i);
+    out->even = blocks.even;
     for (int32_t b = 0; b < blocks.n; b++)
         out->even += blocks.work[b] / ranks;
     make_cells(&masks[0], encoder, &blocks, out);

@@ -21,12 +21,16 @@ static int32_t wanted_documents(const struct cs_input *in)
     return round_up(in->mask[0].n_segments, DOCUMENTS) - in->mask[0].n_segments;
 }
 
+static int32_t bucket(int32_t n, int32_t most)
+{
+    const int32_t rows = round_up(n, ROWS);
+    return rows < most ? rows : most;
+}
+
 int32_t cs_input_bucket(const struct cs_input *in)
 {
-    const int32_t rows = round_up(cs_split_rows(in), ROWS);
-    const int32_t most =
-        in->split != NULL ? in->tables->context.most : in->tables->budget->seq_tokens;
-    return rows < most ? rows : most;
+    return bucket(cs_split_rows(in),
+                  in->split != NULL ? in->tables->context.most : in->tables->budget->seq_tokens);
 }
 
 /* A number that no document of the slot has, nor the ones after it. */
@@ -39,39 +43,44 @@ static int32_t first_free_document(const struct cs_input *in)
     return last < INT32_MAX - DOCUMENTS ? last + 1 : INT32_MIN;
 }
 
-/* rows values in the slot's memory: n of the host's, then the same value again and again */
-static void *longer(struct cs_input *in, const void *host, size_t size, const void *value)
+/* Rows of a slot: n that there are, and as many as they become. */
+struct rows {
+    struct cs_input *in;
+    int32_t n, all;
+};
+
+/* all values in the slot's memory: n of the host's, then the same value again and again */
+static void *longer(const struct rows *r, const void *host, size_t size, const void *value)
 {
-    const size_t n = (size_t)cs_split_rows(in), rows = (size_t)in->llm_rows;
-    char *out = cs_scratch_take(&in->memory, rows * size);
-    memcpy(out, host, n * size);
-    for (size_t i = n; i < rows; i++)
+    char *out = cs_scratch_take(&r->in->memory, (size_t)r->all * size);
+    memcpy(out, host, (size_t)r->n * size);
+    for (size_t i = (size_t)r->n; i < (size_t)r->all; i++)
         memcpy(out + i * size, value, size);
     return out;
 }
 
 /* The rows behind the own ones of a context's rank: one document that no other rank sees. */
-static void add_document(struct cs_input *in, struct cs_mask_plan *mask)
+static void add_document(const struct rows *r, struct cs_mask_plan *mask)
 {
-    const int32_t n = cs_split_rows(in), name = first_free_document(in);
-    int32_t *pos = longer(in, mask->pos, sizeof *pos, &n);
-    for (int32_t i = n; i < in->llm_rows; i++)
+    const int32_t n = r->n, name = first_free_document(r->in);
+    int32_t *pos = longer(r, mask->pos, sizeof *pos, &n);
+    for (int32_t i = n; i < r->all; i++)
         pos[i] = i - n;
-    mask->doc = longer(in, mask->doc, sizeof *mask->doc, &name);
+    mask->doc = longer(r, mask->doc, sizeof *mask->doc, &name);
     mask->pos = pos;
 }
 
 /* The rows behind the slot's tokens: documents of their own, all of a row but the last. */
-static void add_documents(struct cs_input *in, struct cs_mask_plan *mask)
+static void add_documents(const struct rows *r, struct cs_mask_plan *mask)
 {
     static const int32_t none = 0;
-    const int32_t n = in->n_tokens, rows = in->llm_rows, wanted = wanted_documents(in);
+    const int32_t n = r->n, rows = r->all, wanted = wanted_documents(r->in);
     const int32_t most = rows - n, more = wanted > most ? most : wanted > 1 ? wanted : 1;
-    const int32_t name = first_free_document(in);
-    int32_t *doc = longer(in, mask->doc, sizeof *doc, &none);
-    int32_t *pos = longer(in, mask->pos, sizeof *pos, &none);
+    const int32_t name = first_free_document(r->in);
+    int32_t *doc = longer(r, mask->doc, sizeof *doc, &none);
+    int32_t *pos = longer(r, mask->pos, sizeof *pos, &none);
     int32_t *segment =
-        cs_scratch_take(&in->memory, (size_t)(mask->n_segments + more + 1) * sizeof *segment);
+        cs_scratch_take(&r->in->memory, (size_t)(mask->n_segments + more + 1) * sizeof *segment);
     memcpy(segment, mask->segment, (size_t)mask->n_segments * sizeof *segment);
     for (int32_t i = n; i < rows; i++) {
         const int32_t k = i - n < more ? i - n : more - 1;
@@ -87,22 +96,40 @@ static void add_documents(struct cs_input *in, struct cs_mask_plan *mask)
     mask->segment = segment;
 }
 
-void cs_input_pad(struct cs_input *in)
+/* keys of a context lie by rank, behind the own rows: these have no documents of their own */
+static bool is_of_own_rows(const struct cs_input *in)
+{
+    return in->split != NULL && !in->tables->context.moves_heads;
+}
+
+static void pad_masks(struct cs_input *in)
 {
     static const int32_t none = -1;
     static const uint64_t text = CS_MASK_TEXT;
     struct cs_mask_plan longest = in->mask[0], *mask = &longest;
-    if (in->llm_rows == cs_split_rows(in))
+    const bool is_own = is_of_own_rows(in);
+    const struct rows r = {in, mask->n_tokens,
+                           is_own ? in->llm_rows
+                                  : bucket(mask->n_tokens, in->tables->budget->seq_tokens)};
+    if (r.all == r.n)
         return;
-    in->embed_ids = longer(in, in->embed_ids, sizeof *in->embed_ids, &none);
-    if (in->split != NULL)
-        add_document(in, mask);
+    if (is_own)
+        add_document(&r, mask);
     else
-        add_documents(in, mask);
+        add_documents(&r, mask);
     if (mask->item != NULL)
-        mask->item = longer(in, mask->item, sizeof *mask->item, &none);
+        mask->item = longer(&r, mask->item, sizeof *mask->item, &none);
     if (mask->word != NULL)
-        mask->word = longer(in, mask->word, sizeof *mask->word, &text);
-    mask->n_tokens = in->llm_rows;
+        mask->word = longer(&r, mask->word, sizeof *mask->word, &text);
+    mask->n_tokens = r.all;
     cs_input_set_masks(in, mask);
+}
+
+void cs_input_pad(struct cs_input *in)
+{
+    static const int32_t none = -1;
+    const struct rows own = {in, cs_split_rows(in), in->llm_rows};
+    if (own.all > own.n)
+        in->embed_ids = longer(&own, in->embed_ids, sizeof *in->embed_ids, &none);
+    pad_masks(in);
 }

@@ -6,7 +6,7 @@
 
 /* rows of the LLM with what is added to them */
 int32_t cs_input_bucket(const struct cs_input *input);
-/* fill embed_ids and the masks up to llm_rows */
+/* fill embed_ids up to llm_rows, and the masks; those of a whole slot of a context up to a bucket of their own */
 void cs_input_pad(struct cs_input *input);
 
 #endif

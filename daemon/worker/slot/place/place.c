@@ -10,6 +10,7 @@
 #include "store/safetensors.h"
 #include "worker/slot/place/masks.h"
 #include "worker/slot/place/pad.h"
+#include "worker/slot/row_heads.h"
 #include "worker/slot/row_keys.h"
 #include "worker/slot/split.h"
 #include "worker/slot/stretch.h"
@@ -320,8 +321,10 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
     };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
     put_ropes(in, b, &rows);
-    if (in->split != NULL)
+    if (in->split != NULL) {
         cs_stretch_put(in, b);
+        cs_row_heads_put(in, b);
+    }
     put_masks(in, b, &rows);
 }
 
@@ -393,8 +396,10 @@ size_t cs_input_measure(struct cs_input *in)
         in->at.mask[m] = in->mask[m];
         in->at.mask[m].cells = has_lists(in, m) ? &in->lists[m].cells : NULL;
     }
-    if (in->split != NULL)
+    if (in->split != NULL) {
         in->split->stretch.at = in->split->stretch.host;
+        in->split->heads.at = in->split->heads.host;
+    }
     return b.used;
 }
 
@@ -403,8 +408,10 @@ enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
     struct cs_slot_block b = walk_of(input);
     const bool is_padded = !b.is_host && (input->needs & CS_INPUT_TOKENS) != 0;
     input->llm_rows = is_padded ? cs_input_bucket(input) : cs_split_rows(input);
-    cs_input_pad(input);
+    if (is_padded)
+        cs_input_pad(input);
     cs_row_keys_make(input);
+    cs_row_heads_make(input);
     if (b.is_host)
         return CS_OK;
     place_all(input, &b);
