@@ -225,6 +225,8 @@ void *cs_run_take(struct cs_run *run, int64_t n);
 void *cs_run_hold(struct cs_run *run, int64_t n);
 /* the n-th act of an array */
 void *cs_run_at(const struct cs_run *run, void *base, int64_t n);
+/* a row of an array of acts with so many columns, whoever may write to it; NULL: NULL */
+void *cs_run_row(const struct cs_run *run, const void *rows, int64_t row, int64_t columns);
 
 /* ---- operators over bound parameters; w->w is (out, in) acts, b->w (out) ---- */
 

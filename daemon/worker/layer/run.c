@@ -63,6 +63,12 @@ void *cs_run_at(const struct cs_run *run, void *base, int64_t n)
     return (char *)base + (size_t)n * run->ops->act_bytes;
 }
 
+void *cs_run_row(const struct cs_run *run, const void *rows, int64_t row, int64_t columns)
+{
+    return rows != NULL ? (char *)(uintptr_t)rows + (size_t)(row * columns) * run->ops->act_bytes
+                        : NULL;
+}
+
 static bool *newness_of(const struct cs_shard *t)
 {
     return t != NULL && t->grad != NULL ? t->is_grad_new : NULL;

@@ -8,14 +8,9 @@ int64_t cs_sequence_rows(const struct cs_run *run, int64_t rows)
     return cs_sequence_to(run, rows, 0).n;
 }
 
-static char *at_row(const struct cs_run *run, const void *rows, int64_t row, int64_t width)
-{
-    return (char *)(uintptr_t)rows + (size_t)(row * width) * run->ops->act_bytes;
-}
-
 const void *cs_sequence_own(const struct cs_run *run, int64_t rows, int64_t width, const void *all)
 {
-    return all != NULL ? at_row(run, all, cs_sequence_to(run, rows, 0).at, width) : NULL;
+    return cs_run_row(run, all, cs_sequence_to(run, rows, 0).at, width);
 }
 
 void cs_sequence_gather(struct cs_run *run, int64_t rows, int64_t width, const void *own, void *all)
@@ -69,7 +64,8 @@ void cs_sequence_sum(struct cs_run *run, int64_t rows, int64_t width, void *part
     }
     cs_sequence_sum_start(run, rows, width, &sum);
     for (int k = 1; k < cs_sequence_turns(run); k++)
-        cs_sequence_sum_send(&sum, k, at_row(run, part, cs_sequence_to(run, rows, k).at, width));
+        cs_sequence_sum_send(&sum, k,
+                             cs_run_row(run, part, cs_sequence_to(run, rows, k).at, width));
     begin_sum(run, rows, width, part, residual, own);
     cs_sequence_sum_finish(&sum, own);
     cs_scratch_rewind(run->scratch, mark);

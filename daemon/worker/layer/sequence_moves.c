@@ -29,11 +29,6 @@ struct cs_sequence_rows cs_sequence_to(const struct cs_run *run, int64_t rows, i
     return rows_of(run, rows, turn);
 }
 
-static char *at_row(const struct cs_run *run, const void *rows, int64_t row, int64_t width)
-{
-    return (char *)(uintptr_t)rows + (size_t)(row * width) * run->ops->act_bytes;
-}
-
 /* What goes and comes in a turn; nobody is met in a rehearsal. */
 struct turn {
     const void *out;
@@ -87,12 +82,12 @@ void cs_sequence_gather_start(struct cs_run *run, int64_t rows, int64_t width, c
     gather->own = own;
     gather->all = all;
     const struct cs_sequence_rows mine = cs_sequence_to(run, rows, 0);
-    const struct turn stays = {own, mine.n * width, at_row(run, all, mine.at, width),
+    const struct turn stays = {own, mine.n * width, cs_run_row(run, all, mine.at, width),
                                mine.n * width};
     const bool is_split = cs_sequence_is_split(run);
     for (int k = 1; k < cs_sequence_turns(run); k++) {
         const struct cs_sequence_rows from = cs_sequence_from(run, rows, k);
-        const struct turn travels = {own, mine.n * width, at_row(run, all, from.at, width),
+        const struct turn travels = {own, mine.n * width, cs_run_row(run, all, from.at, width),
                                      from.n * width};
         gather->turn[k] = start(run, k, &travels, is_whole && k == 1 ? &stays : NULL);
     }
@@ -106,7 +101,7 @@ const void *cs_sequence_gather_next(const struct cs_sequence_gather *gather, int
         return gather->own;
     const int64_t at = cs_sequence_from(gather->run, gather->rows, turn).at;
     finish(&gather->turn[turn]);
-    return at_row(gather->run, gather->all, at, gather->width);
+    return cs_run_row(gather->run, gather->all, at, gather->width);
 }
 
 void cs_sequence_gather_finish(const struct cs_sequence_gather *gather)
@@ -129,7 +124,8 @@ void cs_sequence_sum_start(struct cs_run *run, int64_t rows, int64_t width,
 
 static char *theirs(const struct cs_sequence_sum *s, int turn)
 {
-    return at_row(s->run, s->theirs, (turn - 1) * cs_sequence_to(s->run, s->rows, 0).n, s->width);
+    return cs_run_row(s->run, s->theirs, (turn - 1) * cs_sequence_to(s->run, s->rows, 0).n,
+                      s->width);
 }
 
 void cs_sequence_sum_send(struct cs_sequence_sum *sum, int turn, void *part)

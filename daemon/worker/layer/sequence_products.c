@@ -3,12 +3,6 @@
 
 #include "worker/layer/sequence_moves.h"
 
-static void *at_row(const struct cs_run *run, const void *rows, int64_t row, int64_t columns)
-{
-    return rows != NULL ? (char *)(uintptr_t)rows + (size_t)(row * columns) * run->ops->act_bytes
-                        : NULL;
-}
-
 /* x NULL: nothing of the layer trains */
 static bool is_trained(const void *x, const struct cs_shard *w, const struct cs_shard *b)
 {
@@ -26,8 +20,8 @@ void cs_sequence_linear_all(struct cs_run *run, int64_t rows, int64_t in, int64_
         const struct cs_sequence_rows r = cs_sequence_from(run, rows, k);
         const void *here = cs_sequence_gather_next(&come, k);
         if (r.n > 0)
-            cs_run_linear_act(run, r.n, in, out, here, w, b, NULL, act, at_row(run, pre, r.at, out),
-                              at_row(run, y, r.at, out));
+            cs_run_linear_act(run, r.n, in, out, here, w, b, NULL, act,
+                              cs_run_row(run, pre, r.at, out), cs_run_row(run, y, r.at, out));
     }
     cs_scratch_rewind(run->scratch, mark);
 }
@@ -44,11 +38,11 @@ void cs_sequence_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_
         const struct cs_sequence_rows r = cs_sequence_to(run, rows, k);
         void *part = cs_run_take(run, r.n * out);
         if (r.n > 0)
-            cs_run_linear(run, r.n, in, out, at_row(run, x, r.at, in), w, NULL, part);
+            cs_run_linear(run, r.n, in, out, cs_run_row(run, x, r.at, in), w, NULL, part);
         cs_sequence_sum_send(&sum, k, part);
     }
     if (own.n > 0)
-        cs_run_linear_act(run, own.n, in, out, at_row(run, x, own.at, in), w, b, residual,
+        cs_run_linear_act(run, own.n, in, out, cs_run_row(run, x, own.at, in), w, b, residual,
                           CS_ACT_NONE, NULL, y);
     cs_sequence_sum_finish(&sum, y);
     cs_scratch_rewind(run->scratch, mark);
@@ -68,8 +62,8 @@ void cs_sequence_linear_grad_all(struct cs_run *run, int64_t rows, int64_t in, i
         const struct cs_sequence_rows r = cs_sequence_from(run, rows, k);
         const void *here = cs_sequence_gather_next(&come, k);
         if (r.n > 0)
-            cs_run_linear_dgrad_act(run, r.n, in, out, here, w, act, at_row(run, pre, r.at, in),
-                                    at_row(run, dx, r.at, in));
+            cs_run_linear_dgrad_act(run, r.n, in, out, here, w, act, cs_run_row(run, pre, r.at, in),
+                                    cs_run_row(run, dx, r.at, in));
     }
     if (trains)
         cs_run_linear_wgrad(run, rows, in, out, all, x, w, b);
@@ -86,11 +80,11 @@ static void send_parts(struct cs_run *run, int64_t rows, int64_t in, int64_t out
         const struct cs_sequence_rows r = cs_sequence_to(run, rows, k);
         void *part = cs_run_take(run, r.n * in);
         if (r.n > 0)
-            cs_run_linear_dgrad(run, r.n, in, out, at_row(run, dy, r.at, out), w, part);
+            cs_run_linear_dgrad(run, r.n, in, out, cs_run_row(run, dy, r.at, out), w, part);
         cs_sequence_sum_send(sum, k, part);
     }
     if (own.n > 0)
-        cs_run_linear_dgrad(run, own.n, in, out, at_row(run, dy, own.at, out), w, dx);
+        cs_run_linear_dgrad(run, own.n, in, out, cs_run_row(run, dy, own.at, out), w, dx);
 }
 
 /* The input comes once more beside the product; parts travel beside the gradients of weights. */

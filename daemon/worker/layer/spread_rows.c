@@ -41,19 +41,14 @@ static int64_t first_of(const struct cs_spread *s, int rank)
     return first;
 }
 
-static char *at_row(const struct cs_spread *s, const void *rows, int64_t row, int64_t width)
-{
-    return (char *)(uintptr_t)rows + (size_t)(row * width) * s->run->ops->act_bytes;
-}
-
 struct cs_spread_gather cs_spread_start_rows(const struct cs_spread *s, int64_t width,
                                              const void *x)
 {
     struct cs_spread_gather g = {.rows = x};
     if (!s->gathers)
         return g;
-    char *const all = cs_run_take(s->run, s->rows * width), *const here =
-                                                                at_row(s, all, s->own_at, width);
+    char *const all = cs_run_take(s->run, s->rows * width), *const here = cs_run_row(
+                                                                s->run, all, s->own_at, width);
     g.rows = all;
     if (s->own_rows > 0)
         cs_device_copy(s->run->device, here, x,
@@ -64,7 +59,7 @@ struct cs_spread_gather cs_spread_start_rows(const struct cs_spread *s, int64_t 
     for (int k = 1; k < s->ranks->n; k++) {
         const int r = other(s, k);
         cs_exchange_add_acts(&g.moves, r, here, s->own_rows * width, true);
-        cs_exchange_add_acts(&g.moves, r, at_row(s, all, first_of(s, r), width),
+        cs_exchange_add_acts(&g.moves, r, cs_run_row(s->run, all, first_of(s, r), width),
                              rows_of(s, r) * width, false);
     }
     cs_exchange_start(&g.moves);
@@ -101,11 +96,11 @@ static void bring(const struct cs_spread *s, int64_t width, const void *part, ch
     const struct cs_exchange e = cs_exchange_new(s->run, s->ranks);
     for (int k = 1; k < s->ranks->n; k++) {
         const int r = other(s, k);
-        cs_exchange_add_acts(&e, r, at_row(s, part, first_of(s, r), width), rows_of(s, r) * width,
-                             true);
-        cs_exchange_add_acts(&e, r,
-                             at_row(s, theirs, (r - (r > s->ranks->place)) * s->own_rows, width),
-                             s->own_rows * width, false);
+        cs_exchange_add_acts(&e, r, cs_run_row(s->run, part, first_of(s, r), width),
+                             rows_of(s, r) * width, true);
+        cs_exchange_add_acts(
+            &e, r, cs_run_row(s->run, theirs, (r - (r > s->ranks->place)) * s->own_rows, width),
+            s->own_rows * width, false);
     }
     cs_exchange_move(&e);
 }
@@ -122,13 +117,13 @@ void cs_spread_sum(const struct cs_spread *s, int64_t width, const void *part, c
         bring(s, width, part, theirs);
     if (n == 0)
         return;
-    const void *sum =
-        at_row(s, s->ranks->place > 0 ? theirs : part, s->ranks->place > 0 ? 0 : s->own_at, width);
+    const void *sum = cs_run_row(s->run, s->ranks->place > 0 ? theirs : part,
+                                 s->ranks->place > 0 ? 0 : s->own_at, width);
     for (int r = 1; r < s->ranks->n; r++) {
         const bool is_own = r == s->ranks->place;
         const void *next =
-            is_own ? at_row(s, part, s->own_at, width)
-                   : at_row(s, theirs, (r - (r > s->ranks->place)) * s->own_rows, width);
+            is_own ? cs_run_row(s->run, part, s->own_at, width)
+                   : cs_run_row(s->run, theirs, (r - (r > s->ranks->place)) * s->own_rows, width);
         run->ops->add(run->ctx, n, sum, next, own);
         sum = own;
     }

@@ -23,11 +23,6 @@ static int64_t group_at(int64_t rows, int64_t i, int64_t n)
     return i == n || at > rows ? rows : at;
 }
 
-static const void *at_row(const struct cs_run *run, const void *rows, int64_t row, int64_t columns)
-{
-    return rows != NULL ? (const char *)rows + (size_t)(row * columns) * run->ops->act_bytes : NULL;
-}
-
 void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out, const void *x,
                        const struct cs_shard *w, const struct cs_shard *b, const void *residual,
                        void *y)
@@ -42,9 +37,9 @@ void cs_run_linear_sum(struct cs_run *run, int64_t rows, int64_t in, int64_t out
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
         void *const here = cs_run_at(run, y, at * out);
-        cs_run_linear_act(run, rows_here, in, out, at_row(run, x, at, in), w, is_first ? b : NULL,
-                          is_first ? at_row(run, residual, at, out) : NULL, CS_ACT_NONE, NULL,
-                          here);
+        cs_run_linear_act(run, rows_here, in, out, cs_run_row(run, x, at, in), w,
+                          is_first ? b : NULL, is_first ? cs_run_row(run, residual, at, out) : NULL,
+                          CS_ACT_NONE, NULL, here);
         sum[i] = cs_tensors_start(run, rows_here * out, here);
     }
     for (int64_t i = 0; i < n; i++)
@@ -60,7 +55,7 @@ static void dgrad_in_groups(struct cs_run *run, int64_t rows, int64_t in, int64_
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = group_at(rows, i, n), rows_here = group_at(rows, i + 1, n) - at;
         void *const here = cs_run_at(run, dx, at * in);
-        cs_run_linear_dgrad(run, rows_here, in, out, at_row(run, dy, at, out), w, here);
+        cs_run_linear_dgrad(run, rows_here, in, out, cs_run_row(run, dy, at, out), w, here);
         sum[i] = cs_tensors_start(run, rows_here * in, here);
     }
     for (int64_t i = 0; i < n; i++)
