@@ -100,8 +100,7 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     out->document = document;
     CS_TRY((is_job ? cs_spec_read : cs_spec_read_preview)(document, arena, &out->spec, err));
     CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
-    CS_TRY(cs_cluster_read_here(out->spec->cluster, here, &cluster, err));
-    CS_TRY(cs_spec_cluster(out->spec, arena, &cluster, err));
+    CS_TRY(cs_spec_cluster(out->spec, here, arena, &cluster, err));
     CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
     out->device = cluster.device;
     CS_TRY(cs_plan_predict(out->plan, out->graph, &cluster, arena, err));

@@ -30,12 +30,8 @@ static enum cs_status read_spec(struct cs_store *store, struct cs_err *err)
     struct cs_store_model *model = &store->model;
     CS_TRY(cs_spec_read_preview(model->spec_json, model->arena, &model->spec, err));
     CS_TRY(cs_graph_build(model->spec, true, model->arena, &model->graph, err));
-    json_t *here = json_string("here");
-    enum cs_status status = cs_cluster_read_here(model->spec->cluster ? model->spec->cluster : here,
-                                                 &store->here, &model->cluster, err);
-    json_decref(here);
-    if (status == CS_OK)
-        status = cs_spec_cluster(model->spec, model->arena, &model->cluster, err);
+    const enum cs_status status =
+        cs_spec_cluster(model->spec, &store->here, model->arena, &model->cluster, err);
     model->device = model->cluster.device;
     return status;
 }

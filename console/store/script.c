@@ -18,8 +18,7 @@ static enum cs_status plan_of(const json_t *spec, const struct cs_here *here,
     struct cs_cluster cluster;
     CS_TRY(cs_spec_read_preview(spec, arena, &read, err));
     CS_TRY(cs_graph_build(read, true, arena, &graph, err));
-    CS_TRY(cs_cluster_read_here(read->cluster, here, &cluster, err));
-    CS_TRY(cs_spec_cluster(read, arena, &cluster, err));
+    CS_TRY(cs_spec_cluster(read, here, arena, &cluster, err));
     CS_TRY(cs_plan_make(read, graph, &cluster, arena, &plan, err));
     *out = cs_plan_json(plan, graph);
     return CS_OK;

@@ -352,8 +352,7 @@ enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph
     struct cs_search_options options = bare(plan, graph), own = options;
     struct cs_search_result given, found;
     struct cs_cluster cluster;
-    CS_TRY(cs_cluster_read_here(spec->cluster, here, &cluster, err));
-    CS_TRY(cs_spec_cluster(spec, arena, &cluster, err));
+    CS_TRY(cs_spec_cluster(spec, here, arena, &cluster, err));
     CS_TRY(fix_plan(spec, graph, plan, &own, err));
     own.explains = true;
     own.n_refine = -1; /* cut as the plan is */

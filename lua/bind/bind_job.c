@@ -196,13 +196,12 @@ static void check_devices(lua_State *L, struct cs_lua_value *value, bool keeps_b
     struct cs_cluster cluster;
     struct cs_plan *plan;
     struct cs_err err;
-    if (cs_cluster_read_here(spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err) != CS_OK ||
+    if (cs_spec_cluster(spec, &cs_lua_state_of(L)->here, value->arena, &cluster, &err) != CS_OK ||
         cs_spec_check_precision(spec, cluster.device->name, &err) != CS_OK)
         cs_lua_raise(L, "cs.job", &err);
     if (value->graph->keeps_bf16 == keeps_bf16)
         return;
-    if (cs_spec_cluster(spec, value->arena, &cluster, &err) != CS_OK ||
-        cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
+    if (cs_plan_make(spec, value->graph, &cluster, value->arena, &plan, &err) != CS_OK)
         cs_lua_raise(L, "cs.job", &err);
     json_object_set_new(value->json, "plan_hash", json_string(plan->hash));
     value->ranks = cs_plan_world(plan);

@@ -103,11 +103,9 @@ static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_valu
     struct cs_cluster cluster;
     struct cs_err err;
     enum cs_status status =
-        cs_cluster_read_here(built->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
+        cs_spec_cluster(built->spec, &cs_lua_state_of(L)->here, built->arena, &cluster, &err);
     if (status == CS_OK)
         status = cs_spec_check_precision(built->spec, cluster.device->name, &err);
-    if (status == CS_OK)
-        status = cs_spec_cluster(built->spec, built->arena, &cluster, &err);
     if (status == CS_OK)
         status =
             cs_plan_make(built->spec, built->graph, &cluster, built->arena, &built->plan, &err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/cost/links.h"
 #include "core/sched/sim/forecast.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
@@ -118,7 +119,7 @@ static json_t *plan_row(lua_State *L, const struct cs_lua_value *value)
     struct cs_forecast forecast;
     box->arena = cs_arena_new(0);
     enum cs_status status =
-        cs_cluster_read_here(value->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
+        cs_spec_cluster(value->spec, &cs_lua_state_of(L)->here, box->arena, &cluster, &err);
     if (status == CS_OK)
         status =
             cs_forecast_plan(plan, value->graph, &cluster, &options, box->arena, &forecast, &err);

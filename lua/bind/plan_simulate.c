@@ -202,9 +202,7 @@ static int simulate(lua_State *L)
                                           .shares_links =
                                               cs_lua_args_bool(L, "share_links", false)};
     enum cs_status status =
-        cs_cluster_read_here(self->spec->cluster, &cs_lua_state_of(L)->here, &cluster, &err);
-    if (status == CS_OK)
-        status = cs_spec_cluster(self->spec, arena, &cluster, &err);
+        cs_spec_cluster(self->spec, &cs_lua_state_of(L)->here, arena, &cluster, &err);
     if (status == CS_OK)
         status =
             cs_forecast_plan(self->plan, self->graph, &cluster, &options, arena, &forecast, &err);

@@ -37,16 +37,33 @@ cmp -s measured.plan plain.plan && fail "the profile changes nothing"
 grep -q '"update_ns"' measured.plan || fail "the optimizer's time is not in the plan"
 grep -q '"update_ns"' plain.plan && fail "a roofline has measured times"
 
-# slow links make messages dear: the prediction follows what was measured
+# slow links make messages dear: the prediction follows what was measured, and so does what a sweep tells of its plans
+cat >all.lua <<'LUA'
+local cs = require "cornstarch"
+local model = cs.mllm {
+  encoders = { vision = { from = cs.hf "data/vision", projector = cs.projector.mlp {}, token = "<image>" } }, llm = cs.hf "data/llm",
+}:train "*"
+return cs.sweep { over = { pp = { 2 } }, build = function(p)
+  return cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = p.pp } }, seq_tokens = 512, slots = 2,
+    profile = "profile.json" }
+end }
+LUA
+"$C" plan all.lua --json >measured.sweep
 sed 's/"bytes_per_s": [0-9]*/"bytes_per_s": 1000/' profile.json >slow.json
 mv profile.json kept.json
 mv slow.json profile.json
 "$C" plan job.lua --json >slow.plan
+"$C" plan all.lua --json >slow.sweep
 mv kept.json profile.json
-python3 - measured.plan slow.plan <<'PY' || fail "links of the profile change nothing"
-import json, sys
-one, two = (json.load(open(name))["plans"][0]["predicted_step_ns"] for name in sys.argv[1:])
+python3 - <<'PY' || fail "links of the profile change nothing"
+import json
+first = lambda name: json.load(open(name))["plans"][0]
+one, two = (first(name)["predicted_step_ns"] for name in ("measured.plan", "slow.plan"))
 assert two > 10 * one, (one, two)
+for name, step in ("measured.sweep", one), ("slow.sweep", two):
+    row = first(name)
+    assert row["step_ns"] == step, (row, step)
+assert first("slow.sweep")["bubble"] > 0.9 > first("measured.sweep")["bubble"], (first("slow.sweep"), first("measured.sweep"))
 PY
 
 # what is in the file travels with the job: the runner plans the same without it

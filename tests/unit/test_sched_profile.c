@@ -459,7 +459,7 @@ static void links_are_those_that_were_measured(void **state)
     assert_true(json_equal(json_object_get(again, "links"), links));
     json_decref(again);
     need(&m, make(&m, &options, json_incref(profile)));
-    need(&m, cs_spec_cluster(m.spec, m.arena, &m.cluster, &m.err));
+    need(&m, cs_spec_cluster(m.spec, NULL, m.arena, &m.cluster, &m.err));
     assert_int_equal(m.cluster.device->link_latency_ns, 1000);
     json_object_del(json_array_get(links, 0), "bytes_per_s");
     assert_int_equal(cs_profile_read(profile, m.arena, &read, &m.err), CS_INVALID);

@@ -84,9 +84,8 @@ static enum cs_status make_plan(const struct cs_run_job *job, const struct cs_he
 {
     const struct cs_here cpu = {.devices = CS_HERE_DEVICES};
     const struct cs_here *here = given->device ? given : &cpu;
-    CS_TRY(cs_cluster_read_here(job->spec->cluster, here, &out->cluster, err));
+    CS_TRY(cs_spec_cluster(job->spec, here, job->arena, &out->cluster, err));
     CS_TRY(cs_spec_check_precision(job->spec, out->cluster.device->name, err));
-    CS_TRY(cs_spec_cluster(job->spec, job->arena, &out->cluster, err));
     CS_TRY(cs_plan_make(job->spec, job->graph, &out->cluster, job->arena, &out->plan, err));
     CS_TRY(cs_plan_predict(out->plan, job->graph, &out->cluster, job->arena, err));
     const char *previewed = job->spec->plan_hash;

@@ -48,12 +48,17 @@ void cs_profile_cluster(const struct cs_profile *profile, struct cs_arena *arena
     cluster->device = own;
 }
 
-enum cs_status cs_spec_cluster(const struct cs_spec *spec, struct cs_arena *arena,
-                               struct cs_cluster *cluster, struct cs_err *err)
+enum cs_status cs_spec_cluster(const struct cs_spec *spec, const struct cs_here *here,
+                               struct cs_arena *arena, struct cs_cluster *out, struct cs_err *err)
 {
     struct cs_profile *profile = NULL;
-    if (json_is_object(spec->profile))
-        CS_TRY(cs_profile_read(spec->profile, arena, &profile, err));
-    cs_profile_cluster(profile, arena, cluster);
-    return CS_OK;
+    json_t *this_node = json_string("here");
+    enum cs_status status =
+        cs_cluster_read_here(spec->cluster != NULL ? spec->cluster : this_node, here, out, err);
+    json_decref(this_node);
+    if (status == CS_OK && json_is_object(spec->profile))
+        status = cs_profile_read(spec->profile, arena, &profile, err);
+    if (status == CS_OK)
+        cs_profile_cluster(profile, arena, out);
+    return status;
 }

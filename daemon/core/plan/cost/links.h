@@ -13,8 +13,10 @@ bool cs_profile_ring(const struct cs_profile *profile, int64_t *latency_ns, int6
 /* The cluster's devices have the links of the profile; a copy of their class, in the arena. profile may be NULL. */
 void cs_profile_cluster(const struct cs_profile *profile, struct cs_arena *arena,
                         struct cs_cluster *cluster);
-/* The same with the profile that a spec brings, if it brings one. */
-enum cs_status cs_spec_cluster(const struct cs_spec *spec, struct cs_arena *arena,
-                               struct cs_cluster *cluster, struct cs_err *err) CS_NODISCARD;
+/* The cluster that a spec is planned for and simulated on ("here" where it says none), with the links of the
+ * profile that it brings, if it brings one. */
+enum cs_status cs_spec_cluster(const struct cs_spec *spec, const struct cs_here *here,
+                               struct cs_arena *arena, struct cs_cluster *out,
+                               struct cs_err *err) CS_NODISCARD;
 
 #endif
