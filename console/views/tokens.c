@@ -166,7 +166,10 @@ static void draw_title(const struct cs_store *store, const struct cs_screen *scr
     cs_fields_add(&fields, CS_STYLE_TITLE, 0, "step %lld", (long long)c->step);
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%lld rows over %d ranks", (long long)rows, n);
     if (store->model.spec != NULL)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "by %s", store->model.spec->context);
+        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "by %s%s", store->model.spec->context,
+                      store->model.plan != NULL && store->model.plan->moves_heads
+                          ? ", attention by heads"
+                          : "");
     if (rows > 0)
         cs_fields_add(&fields, CS_STYLE_DIM, 2, "the most rows are %.2f of the mean",
                       (double)most * n / (double)rows);

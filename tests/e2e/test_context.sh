@@ -66,6 +66,13 @@ steps = [row["context"] for row in map(json.loads, open(sys.argv[1])) if row["ty
 assert steps and not any(part[4] for step in steps for part in step), steps
 assert all(sum(part[1] > 0 for part in step) == 2 for step in steps), steps
 PY
+check "heads move" 3 "$test" 'llm=1, cp = 2' 'plan=context_exchange = "heads",'
+python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "heads move, but attention is not told as even"
+import json, sys
+steps = [row["context"] for row in map(json.loads, open(sys.argv[1])) if row["type"] == "runner.step" and row.get("kind") == "train"]
+assert steps and all(max(part[2] for part in step) - min(part[2] for part in step) <= 8 * 4 for step in steps), steps
+PY
+check "heads move over 4 ranks, two have the same keys" 5 "$test" 'llm=1, cp = 4' 'plan=context_exchange = "heads", context = "zigzag",'
 expect_rc 0 "$C" export "$(cat last)" out
 expect_rc 0 "$C" model check out/llm
 check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'
@@ -140,11 +147,15 @@ write_job one.lua "${long[@]}" 'modality="encoder-colocated"'
 write_job cp4.lua "${long[@]}" 'llm=1, cp = 4'
 write_job cp3.lua "${long[@]}" 'llm=1, cp = 3' 'plan=context = "striped",'
 goes_on "from four ranks to one, to four, to three" cp4 one cp4 cp3
+write_job heads.lua "${long[@]}" 'llm=1, cp = 2' 'plan=context_exchange = "heads",'
+write_job keys.lua "${long[@]}" 'llm=1, cp = 2' 'plan=context_exchange = "keys",'
+goes_on "from heads to keys and back" heads keys heads
 
 # --- what cannot run is refused before anything starts, by name
 refused 4 'plan.parallel.vision.cp = 3: with modality encoder-colocated' 'vision=1, cp = 3' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 refused 4 'plan.context_rows = 64: rows of llm are not split' 'plan=context_rows = 64,'
 refused 4 'no slot has more rows' 'llm=1, cp = 2' 'plan=context_rows = 4096,'
+refused 4 'cannot share the 4 heads, 2 of keys, of llm.layers.0' 'llm=1, cp = 3' 'plan=context_exchange = "heads",'
 refused 1 'lpt' 'llm=1, cp = 2' 'plan=context = "lpd",'
 
 # --- the example is planned as it stands

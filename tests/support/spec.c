@@ -197,9 +197,8 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
                             json_integer(o->context_rows));
     if (o->context != NULL)
         json_object_set_new(json_object_get(root, "plan"), "context", json_string(o->context));
-    if (o->exchange != NULL)
-        json_object_set_new(json_object_get(root, "plan"), "context_exchange",
-                            json_string(o->exchange));
+    json_object_set_new(json_object_get(root, "plan"), "context_exchange",
+                        json_string(or_text(o->exchange, "keys")));
     return root;
 }
 

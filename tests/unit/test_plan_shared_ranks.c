@@ -111,6 +111,66 @@ static void what_ranks_cannot_share_is_refused(void **state)
         assert_refused("cpu", &rows[i]);
 }
 
+static bool says(const struct cs_plan *plan, const char *words)
+{
+    for (int32_t i = 0; i < plan->n_why; i++)
+        if (strstr(plan->why[i], words) != NULL)
+            return true;
+    return false;
+}
+
+/* Where a job does not say what goes between ranks of a context the plan takes what costs less, and says both: heads
+ * where these are as many for keys, keys where they have few heads; and the only way there is without a word. */
+static void exchanges_are_chosen_by_cost(void **state)
+{
+#define HEADS(q, k) "{\"num_attention_heads\": " #q ", \"num_key_value_heads\": " #k "}"
+
+    static const struct {
+        struct cs_test_spec options;
+        bool moves_heads;
+        const char *says; /* NULL: nothing of both */
+    } rows[] = {
+  /* clang-format off */
+        {{.exchange = "auto", .llm_cp = 4, .llm_keys = HEADS(32, 32)}, true, "Heads go between them"},
+        {{.exchange = "auto", .llm_cp = 8, .llm_tp = 2, .llm_keys = HEADS(32, 16)}, true, "Heads go between them"},
+        {{.exchange = "auto", .llm_cp = 2, .llm_keys = HEADS(32, 2)}, false, "Keys and values go between them"},
+        {{.exchange = "auto", .llm_cp = 3, .llm_keys = HEADS(32, 32)}, false, NULL},
+        {{.exchange = "auto", .llm_cp = 4, .llm_keys = HEADS(32, 32), .context_rows = 4096}, false, NULL},
+        {{.exchange = "auto", .llm_keys = HEADS(32, 32)}, false, NULL},
+        {{.exchange = "keys", .llm_cp = 4, .llm_keys = HEADS(32, 32)}, false, NULL},
+        {{.exchange = "heads", .llm_cp = 2, .llm_keys = HEADS(32, 2)}, true, NULL},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_plan *plan, *again;
+        struct cs_err err = {.text = ""};
+        options.n_encoders = -1;
+        options.llm_width = 2048;
+        options.seq_tokens = 16384;
+        json_t *root = cs_test_spec_json(&options);
+        struct cs_spec *spec;
+        struct cs_graph *graph;
+        assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
+        assert_int_equal(cs_graph_build(spec, true, arena, &graph, &err), CS_OK);
+        if (plan_in(arena, "h100-80g", root, &plan, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        if (plan->moves_heads != rows[i].moves_heads ||
+            (rows[i].says != NULL ? !says(plan, rows[i].says) : says(plan, "go between them")))
+            fail_msg("row %zu: %s", i, plan->n_why > 1 ? plan->why[2] : "");
+        json_t *json = cs_plan_json(plan, graph);
+        if (cs_plan_read(json, graph, arena, &again, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(again->moves_heads, plan->moves_heads);
+        json_decref(json);
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
 /* Bytes of the language model's only stage: weights, and what trains them. */
 struct bytes {
     int64_t weight, state, saved;
@@ -225,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
+        cmocka_unit_test(exchanges_are_chosen_by_cost),
         cmocka_unit_test(ranks_with_some_experts_have_less),
         cmocka_unit_test(ways_to_experts_take_what_travels),
         cmocka_unit_test(splitting_rows_keeps_less),

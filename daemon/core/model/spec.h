@@ -149,7 +149,7 @@ struct cs_spec {
     int32_t seq_tokens, slots, dp, context_rows;
     const char
         *context; /* a rule of core/plan/tokens/balance.h: rows of a slot to ranks of a context */
-    const char *context_exchange; /* "keys" | "heads" */
+    const char *context_exchange; /* "auto" | "keys" | "heads" */
     struct cs_spec_data data, eval_data;
     bool has_eval;
     const char *eval_metric; /* "exact_match" | "loss" */
@@ -221,6 +221,8 @@ json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
 const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch);
 /* Heads are exchanged between ranks of a context, not keys. */
 bool cs_spec_moves_heads(const struct cs_spec *spec);
+/* ... or it is up to the planner. */
+bool cs_spec_chooses_exchange(const struct cs_spec *spec);
 /* Ranks that the request asks for, over all replicas: what a reader knows that does not plan. */
 int64_t cs_spec_ranks(const struct cs_spec *spec);
 

@@ -253,6 +253,11 @@ bool cs_spec_moves_heads(const struct cs_spec *spec)
     return spec->context_exchange != NULL && strcmp(spec->context_exchange, "heads") == 0;
 }
 
+bool cs_spec_chooses_exchange(const struct cs_spec *spec)
+{
+    return spec->context_exchange != NULL && strcmp(spec->context_exchange, "auto") == 0;
+}
+
 const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch)
 {
     for (int i = 0; i < spec->n_parallel; i++)

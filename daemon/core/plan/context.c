@@ -108,6 +108,30 @@ bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int
     return true;
 }
 
+bool cs_context_attention_divides(const struct cs_attention *attention, int32_t tp, int32_t ranks)
+{
+    struct cs_context_heads own;
+    for (int32_t at = 0; at < tp; at++)
+        if (!cs_context_heads(attention, (struct cs_tp){.ranks = tp, .at = at}, ranks, &own))
+            return false;
+    return true;
+}
+
+bool cs_context_heads_divide(const struct cs_graph *graph, int32_t tp, int32_t ranks,
+                             const struct cs_layer **layer)
+{
+    const struct cs_branch *llm = &graph->branches[graph->llm];
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_attention *a = cs_layer_attention(graph, &graph->layers[i]);
+        if (a == NULL || cs_context_attention_divides(a, tp, ranks))
+            continue;
+        if (layer != NULL)
+            *layer = &graph->layers[i];
+        return false;
+    }
+    return true;
+}
+
 bool cs_context_is_stretched(const struct cs_layer *layer)
 {
     return layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_DELTA;

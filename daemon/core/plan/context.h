@@ -45,6 +45,12 @@ struct cs_context_heads {
 /* Of the heads of a rank of tp those of a rank of its context. false: they do not divide, and *out is not set. */
 bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int32_t ranks,
                       struct cs_context_heads *out);
+/* They divide in every layer of the LLM that attends, on every rank of tp. layer: the first one where they do not, or
+ * NULL. */
+bool cs_context_heads_divide(const struct cs_graph *graph, int32_t tp, int32_t ranks,
+                             const struct cs_layer **layer);
+/* of one kind of attention */
+bool cs_context_attention_divides(const struct cs_attention *attention, int32_t tp, int32_t ranks);
 /* A recurrent layer: its rows lie in order over the ranks, as many on each, whatever the map says. */
 bool cs_context_is_stretched(const struct cs_layer *layer);
 /* FLOPs by which rows are balanced, forward through the LLM: of a row (returned), and of a pair under every

@@ -35,6 +35,8 @@ static struct cs_trial_part with_option(const struct cs_trial *t, int32_t stage,
 bool cs_degrees_make(const struct cs_trial *t, struct cs_degrees *out)
 {
     *out = (struct cs_degrees){.cp = t->option[t->llm]->cp};
+    if (t->option[t->llm]->moves_heads)
+        return false;
     for (int32_t i = 0; i < CS_DEGREES && 1 << i <= out->cp; i++) {
         const struct cs_search_option *o = option_with(t, 1 << i);
         struct cs_trial_part *part =

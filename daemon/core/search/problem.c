@@ -20,7 +20,10 @@ struct builder {
     struct cs_slot_budget budget;
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
-    struct cs_context_work context[MAX_CONTEXTS]; /* of 2^i ranks */
+    const struct cs_spec *spec;
+    struct cs_context_work keys[MAX_CONTEXTS],
+        heads[MAX_CONTEXTS];                     /* of 2^i ranks, as what moves */
+    const struct cs_layer_parts *parts;          /* (n_layers) how these grow */
     const struct cs_graph *spread[MAX_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;
 };
@@ -124,6 +127,17 @@ static int64_t dropped(const struct builder *b, const struct cs_layer *layer, co
            cs_keep_elements(b->graph, layer, at->recompute, share);
 }
 
+static int64_t exchange_bytes(const struct builder *b, const struct cs_layer *layer,
+                              const struct at *at)
+{
+    struct cs_attention own = *cs_layer_attention(b->graph, layer);
+    const int element = cs_device_element_bytes(b->device);
+    if (!at->context->moves_heads)
+        return over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows, element), at->tp);
+    cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
+    return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
+}
+
 /* Inputs, normed inputs and statistics are whole on every tp rank; heads and MLP are cut. */
 static void count_saved(const struct builder *b, const struct cs_layer *layer, const struct at *at,
                         struct cs_search_layer *out)
@@ -136,10 +150,7 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
     if (layer->kind == CS_LAYER_HEAD)
         out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
     if (at->context && layer->attention >= 0)
-        out->work_bytes =
-            over(cs_context_bytes(cs_layer_attention(b->graph, layer), at->cp, at->work.tokens,
-                                  at->rows, cs_device_element_bytes(b->device)),
-                 at->tp);
+        out->work_bytes = exchange_bytes(b, layer, at);
     if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
         return;
     if (at->recompute == CS_RECOMPUTE_FULL) {
@@ -272,10 +283,28 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
     count_saved(b, layer, &at, out);
 }
 
-/* of 2^i ranks */
-static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int i)
+/* Heads move, or keys: as the job says, else what takes less, as plans choose. */
+static bool moves_heads(const struct builder *b, int32_t tp, int i)
 {
-    return branch == b->graph->llm && i > 0 ? &b->context[i] : NULL;
+    const struct at at = {.tp = tp, .cp = 1 << i};
+    const struct cs_device_class link = link_of(b, &at);
+    const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->parts};
+    if (!cs_spec_chooses_exchange(b->spec))
+        return cs_spec_moves_heads(b->spec);
+    if (b->spec->context_rows > 0 || !cs_context_heads_divide(b->graph, tp, at.cp, NULL))
+        return false;
+    const struct cs_context_way keys = cs_context_way_of(&b->keys[i], &of, tp),
+                                heads = cs_context_way_of(&b->heads[i], &of, tp);
+    return cs_context_prefers_heads(&keys, &heads);
+}
+
+/* of 2^i ranks */
+static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int32_t tp,
+                                                int i)
+{
+    if (branch != b->graph->llm || i == 0)
+        return NULL;
+    return moves_heads(b, tp, i) ? &b->heads[i] : &b->keys[i];
 }
 
 /* The graphs of the rank with most experts of those that share them. */
@@ -309,8 +338,12 @@ static void add_spread(const struct builder *b, int32_t branch, struct at at,
             fill_layer(&own, &own.graph->layers[from->first_layer + i], at, &layer[i]);
         CS_ASSERT(out->n_options < MAX_OPTIONS);
         struct cs_search_option *o = &option[out->n_options++];
-        *o = (struct cs_search_option){
-            .tp = at.tp, .cp = at.cp, .ep = at.ep, .recompute = at.recompute, .layer = layer};
+        *o = (struct cs_search_option){.tp = at.tp,
+                                       .cp = at.cp,
+                                       .ep = at.ep,
+                                       .moves_heads = at.context != NULL && at.context->moves_heads,
+                                       .recompute = at.recompute,
+                                       .layer = layer};
         if (b->whole->is_tied && from->encoder < 0)
             count_shared(b, at.tp, &o->shared);
     }
@@ -327,14 +360,15 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
     for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
-        for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++)
+        for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++) {
+            const struct cs_context_work *context = context_of(b, branch, tp, c);
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++)
-                add_spread(b, branch,
-                           (struct at){.tp = tp,
-                                       .cp = cp,
-                                       .recompute = (enum cs_recompute)r,
-                                       .context = context_of(b, branch, c)},
-                           out, option);
+                add_spread(
+                    b, branch,
+                    (struct at){
+                        .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .context = context},
+                    out, option);
+        }
     }
     out->option = option;
 }
@@ -384,13 +418,32 @@ static struct cs_search_optimizer optimizer_of(const struct builder *b)
     return out;
 }
 
+/* of 2^i ranks, both ways to exchange */
+static enum cs_status make_context(struct builder *b, int i, struct cs_err *err)
+{
+    CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, 1 << i, b->arena,
+                                &b->keys[i], err));
+    return cs_context_work_make(b->graph, &b->budget, b->spec->context, true, 1 << i, b->arena,
+                                &b->heads[i], err);
+}
+
+static const struct cs_layer_parts *make_parts(const struct builder *b)
+{
+    const int32_t n = b->graph->n_layers;
+    struct cs_layer_parts *parts = CS_NEW_ARRAY(b->arena, struct cs_layer_parts, n);
+    for (int32_t i = 0; i < n; i++)
+        parts[i] = cs_cost_parts(b->graph, &b->graph->layers[i], &b->budget, b->profile);
+    return parts;
+}
+
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
                                       const struct cs_profile *profile, bool may_leave_node,
                                       struct cs_arena *arena, struct cs_search_problem **out,
                                       struct cs_err *err)
 {
-    struct builder b = {.graph = graph,
+    struct builder b = {.spec = spec,
+                        .graph = graph,
                         .whole = graph,
                         .device = cluster->device,
                         .profile = profile,
@@ -420,12 +473,12 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .net_latency_ns = cluster->device->net_latency_ns,
                                           .optimizer = optimizer_of(&b)};
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
+    b.parts = make_parts(&b);
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
     b.widest = b.widest < 64 ? b.widest : 64;
     for (int32_t i = 1; 1 << i <= b.widest; i++)
-        CS_TRY(cs_context_work_make(graph, &b.budget, spec->context, false, 1 << i, arena,
-                                    &b.context[i], err));
+        CS_TRY(make_context(&b, i, err));
     spread_experts(&b);
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);

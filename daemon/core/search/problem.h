@@ -23,7 +23,8 @@ struct cs_search_layer {
 
 struct cs_search_option {
     int32_t tp, cp;
-    int32_t ep; /* divides dp * cp; 0: 1 */
+    int32_t ep;       /* divides dp * cp; 0: 1 */
+    bool moves_heads; /* between ranks of the context: all of them split every slot */
     enum cs_recompute recompute;
     const struct cs_search_layer *layer; /* (n_layers) */
     /* bytes and parameters of a tied table that its two layers count both and one rank that has

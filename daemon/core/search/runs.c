@@ -63,7 +63,7 @@ struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
         out.context_rows = 0;
     else if (context_rows > 0 && !cs_spec_moves_heads(spec))
         out.context_rows = context_rows;
-    if (l->branch[l->llm].cp == 1)
+    if (l->branch[l->llm].cp == 1 && cs_spec_moves_heads(spec))
         out.context_exchange = "keys";
     return out;
 }

@@ -283,50 +283,74 @@ static int64_t longest(const struct cs_context_work *w, const double *pairs,
     return (int64_t)ceil(most * (double)ns);
 }
 
-/* keys and values that come and go, and their gradients */
-static void add_keys(const struct cs_context_work *work, const struct cs_graph *graph,
-                     const struct cs_layer *layer, const struct cs_device_class *device, int32_t tp,
-                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+/* Bytes of the rank with most in exchanges that follow each other: towards attention, and behind it. */
+struct exchanges {
+    int64_t fwd[2], bwd[2];
+};
+
+/* Keys and values come, in the backward once more; their gradients go back. */
+static struct exchanges exchange_keys(const struct cs_attention *a, int64_t row, int32_t tp)
 {
-    const struct cs_attention *attention = cs_layer_attention(graph, layer);
-    const int64_t kv = cs_attention_kv_width(attention);
-    const int64_t moved =
-        work->moved[cs_layer_attention_id(graph, layer)] * 2 * ((kv + tp - 1) / tp);
-    const int64_t come = cs_link_ns(device, moved * cs_device_element_bytes(device));
-    const int64_t wait = come > 0 ? device->link_latency_ns : 0;
-    cost->fwd_ns += come;
-    fixed->fwd_ns += wait;
-    if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return;
-    cost->bwd_input_ns += come + cs_link_ns(device, moved * 4);
-    fixed->bwd_input_ns += 2 * wait;
+    const int64_t keys = row * 2 * ((cs_attention_kv_width(a) + tp - 1) / tp);
+    return (struct exchanges){
+        {keys, 0   },
+        {keys, keys}
+    };
 }
 
-/* columns of the heads of a rank */
-static int64_t heads_columns(const struct cs_attention *a, int32_t ranks, int32_t tp, bool is_qkv)
+static int64_t over(int64_t n, int64_t by)
 {
-    struct cs_context_heads own = {a->n_heads, a->n_kv_heads, 1};
-    (void)cs_context_heads(a, (struct cs_tp){.ranks = tp}, ranks, &own);
-    return (int64_t)a->head_dim * (own.q + (is_qkv ? 2 * own.k : 0));
+    return (n + by - 1) / by;
 }
 
-/* There and back, each after the other; the backward takes the output and its gradient along. */
-static void add_heads(const struct cs_context_work *work, const struct cs_graph *graph,
-                      const struct cs_layer *layer, const struct cs_device_class *device,
-                      int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+/* Queries, keys and values of heads go there, the output comes back; in the backward it goes along with its gradient,
+ * and theirs come back. */
+static struct exchanges exchange_heads(const struct cs_attention *a, int64_t row, int32_t ranks,
+                                       int32_t tp)
+{
+    const int64_t o = row * a->head_dim * over(a->n_heads, (int64_t)ranks * tp),
+                  qkv = o + 2 * row * a->head_dim * over(a->n_kv_heads, (int64_t)ranks * tp);
+    return (struct exchanges){
+        {qkv,         o  },
+        {qkv + 2 * o, qkv}
+    };
+}
+
+static struct exchanges exchanges_of(const struct cs_context_work *work,
+                                     const struct cs_graph *graph, const struct cs_layer *layer,
+                                     const struct cs_device_class *device, int32_t tp)
 {
     const struct cs_attention *a = cs_layer_attention(graph, layer);
+    if (a == NULL)
+        return (struct exchanges){{0}, {0}};
     const int64_t row =
         work->moved[cs_layer_attention_id(graph, layer)] * cs_device_element_bytes(device);
-    const int64_t qkv = row * heads_columns(a, work->ranks, tp, true),
-                  o = row * heads_columns(a, work->ranks, tp, false);
-    const int64_t wait = qkv > 0 ? 2 * device->link_latency_ns : 0;
-    cost->fwd_ns += cs_link_ns(device, qkv) + cs_link_ns(device, o);
-    fixed->fwd_ns += wait;
+    struct exchanges x =
+        work->moves_heads ? exchange_heads(a, row, work->ranks, tp) : exchange_keys(a, row, tp);
     if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        return;
-    cost->bwd_input_ns += cs_link_ns(device, qkv + 2 * o) + cs_link_ns(device, qkv);
-    fixed->bwd_input_ns += wait;
+        x.bwd[0] = x.bwd[1] = 0;
+    return x;
+}
+
+static void add_exchanges(const struct exchanges *x, const struct cs_device_class *device,
+                          struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t fwd_ns = cs_link_ns(device, x->fwd[i]),
+                      bwd_ns = cs_link_ns(device, x->bwd[i]);
+        cost->fwd_ns += fwd_ns;
+        cost->bwd_input_ns += bwd_ns;
+        fixed->fwd_ns += fwd_ns > 0 ? device->link_latency_ns : 0;
+        fixed->bwd_input_ns += bwd_ns > 0 ? device->link_latency_ns : 0;
+    }
+}
+
+int64_t cs_context_layer_bytes(const struct cs_context_work *work, const struct cs_graph *graph,
+                               const struct cs_layer *layer, const struct cs_device_class *device,
+                               int32_t tp)
+{
+    const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
+    return x.fwd[0] + x.fwd[1] + x.bwd[0] + x.bwd[1];
 }
 
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
@@ -349,6 +373,6 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
     cost->fwd_ns = longest(work, pairs, &parts->fwd, cost->fwd_ns);
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
     cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
-    if (id >= 0)
-        (work->moves_heads ? add_heads : add_keys)(work, graph, layer, device, tp, cost, fixed);
+    const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
+    add_exchanges(&x, device, cost, fixed);
 }

@@ -50,11 +50,15 @@ struct cs_layer_parts cs_profile_parts(const struct cs_profile_row *row,
 
 /* cost of a whole slot on one rank becomes that of the rank of the context that takes longest: ranks
  * meet in every layer. fixed: what of it a shorter slot takes as well. Keys and values come over the device's link, in the backward once more with
- * their gradients going back in fp32; or queries, keys and values of heads, whose output goes back, in the backward
+ * their gradients going back; or queries, keys and values of heads, whose output goes back, in the backward
  * with output and gradients beside them. tp: ranks that share the heads of each. */
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
                            struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
+/* What comes to the rank with most, or leaves it, around the layer's attention, forward and backward. */
+int64_t cs_context_layer_bytes(const struct cs_context_work *work, const struct cs_graph *graph,
+                               const struct cs_layer *layer, const struct cs_device_class *device,
+                               int32_t tp);
 
 #endif

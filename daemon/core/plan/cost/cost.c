@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/model/placements.h"
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/experts.h"
 #include "core/plan/cost/round.h"
@@ -224,9 +225,9 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
 }
 
 /* Of a profile that has the layer: how its time on one rank grows; else as FLOPs have it. */
-static struct cs_layer_parts parts_of(const struct cs_graph *graph, const struct cs_layer *layer,
-                                      const struct cs_slot_budget *budget,
-                                      const struct cs_profile *profile)
+struct cs_layer_parts cs_cost_parts(const struct cs_graph *graph, const struct cs_layer *layer,
+                                    const struct cs_slot_budget *budget,
+                                    const struct cs_profile *profile)
 {
     const struct cs_profile_row *row =
         profile != NULL ? cs_profile_find(profile, graph, layer, 1, 1) : NULL;
@@ -262,25 +263,75 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
         *fixed = cs_measured_fixed(profile, graph, layer, tp, work->ranks);
         return; /* with its exchanges, as it ran */
     }
-    const struct cs_layer_parts parts = parts_of(graph, layer, budget, profile);
+    const struct cs_layer_parts parts = cs_cost_parts(graph, layer, budget, profile);
     cs_context_layer_cost(work, graph, layer, &parts, device, tp, cost, fixed);
+}
+
+static int32_t tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph)
+{
+    const struct cs_spec_parallel *llm =
+        cs_spec_parallel_of(spec, graph->branches[graph->llm].name);
+    return llm != NULL ? ranks_of(llm->tp) : 1;
+}
+
+/* keys and heads of both ways, made into work[0], work[1] */
+static enum cs_status compare_ways(const struct cs_spec *spec,
+                                   const struct cs_context_slot_costs *of, int32_t cp,
+                                   struct cs_arena *arena, struct cs_context_work work[2],
+                                   struct cs_context_choice *out, struct cs_err *err)
+{
+    for (int heads = 0; heads < 2; heads++) {
+        CS_TRY(cs_context_work_make(of->graph, of->budget, spec->context, heads > 0, cp, arena,
+                                    &work[heads], err));
+        *(heads > 0 ? &out->heads : &out->keys) =
+            cs_context_way_of(&work[heads], of, tensor_ranks(spec, of->graph));
+    }
+    out->moves_heads = cs_context_prefers_heads(&out->keys, &out->heads);
+    return CS_OK;
+}
+
+/* Both ways are compared as FLOPs, or a profile of one rank, have them: one of more ranks has only what ran. */
+static enum cs_status choose_exchange(const struct cs_spec *spec, const struct cs_graph *graph,
+                                      const struct cs_slot_budget *budget,
+                                      const struct cs_device_class *device,
+                                      const struct cs_profile *profile, struct cs_arena *arena,
+                                      const struct cs_layer_cost *cost,
+                                      struct cs_context_work *work, struct cs_context_choice *out,
+                                      struct cs_err *err)
+{
+    const int32_t cp = context_ranks(spec, graph, graph->llm);
+    struct cs_context_work both[2];
+    *out = (struct cs_context_choice){
+        .moves_heads = cs_spec_moves_heads(spec),
+        .is_open = cs_spec_chooses_exchange(spec) && spec->context_rows == 0 &&
+                   cs_context_heads_divide(graph, tensor_ranks(spec, graph), cp, NULL)};
+    if (!out->is_open)
+        return cs_context_work_make(graph, budget, spec->context, out->moves_heads, cp, arena, work,
+                                    err);
+    struct cs_layer_parts *parts = CS_NEW_ARRAY(arena, struct cs_layer_parts, graph->n_layers);
+    for (int32_t i = 0; i < graph->n_layers; i++)
+        parts[i] = cs_cost_parts(graph, &graph->layers[i], budget, profile);
+    const struct cs_context_slot_costs of = {graph, budget, device, cost, parts};
+    CS_TRY(compare_ways(spec, &of, cp, arena, both, out, err));
+    *work = both[out->moves_heads];
+    return CS_OK;
 }
 
 static enum cs_status share_context(const struct cs_spec *spec, const struct cs_graph *graph,
                                     const struct cs_slot_budget *budget,
                                     const struct cs_device_class *device,
                                     const struct cs_profile *profile, struct cs_layer_cost *cost,
-                                    struct cs_err *err)
+                                    struct cs_context_choice *choice, struct cs_err *err)
 {
-    const int32_t cp = context_ranks(spec, graph, graph->llm);
     const struct cs_branch *llm = &graph->branches[graph->llm];
     struct cs_context_work work;
     struct cs_layer_cost fixed;
-    if (cp == 1)
+    *choice = (struct cs_context_choice){.is_open = false};
+    if (context_ranks(spec, graph, graph->llm) == 1)
         return CS_OK;
     struct cs_arena *arena = cs_arena_new(0);
-    const enum cs_status status = cs_context_work_make(
-        graph, budget, spec->context, cs_spec_moves_heads(spec), cp, arena, &work, err);
+    const enum cs_status status =
+        choose_exchange(spec, graph, budget, device, profile, arena, cost, &work, choice, err);
     for (int32_t i = llm->first_layer; status == CS_OK && i < llm->first_layer + llm->n_layers; i++)
         cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i],
                         &fixed);
@@ -311,15 +362,15 @@ static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_gr
 enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
                                    const struct cs_slot_budget *budget,
                                    const struct cs_device_class *device, struct cs_arena *arena,
-                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_layer_cost *cost, struct cs_cost_source *out,
                                    struct cs_err *err)
 {
-    const struct cs_profile *profile = NULL;
-    CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &profile, err));
-    if (out != NULL)
-        *out = profile;
+    struct cs_cost_source source = {.profile = NULL};
+    CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &source.profile, err));
     share_items(spec, graph, cost);
-    CS_TRY(share_context(spec, graph, budget, device, profile, cost, err));
+    CS_TRY(share_context(spec, graph, budget, device, source.profile, cost, &source.context, err));
+    if (out != NULL)
+        *out = source;
     cs_share_tensors(spec, graph, budget, device, cost);
     cs_spread_experts(spec, graph, budget, device, cost);
     return CS_OK;

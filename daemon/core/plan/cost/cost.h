@@ -4,7 +4,7 @@
 #define CS_PLAN_COST_COST_H
 
 #include "core/model/spec.h"
-#include "core/plan/cost/context_work.h"
+#include "core/plan/cost/context_choice.h"
 
 /* The roofline of all layers: cost (graph->n_layers). */
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
@@ -29,13 +29,24 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
 struct cs_layer_cost cs_measured_fixed(const struct cs_profile *profile,
                                        const struct cs_graph *graph, const struct cs_layer *layer,
                                        int32_t tp, int32_t cp);
+/* Of a layer: how its time on one rank grows, as the profile has it, or FLOPs. */
+struct cs_layer_parts cs_cost_parts(const struct cs_graph *graph, const struct cs_layer *layer,
+                                    const struct cs_slot_budget *budget,
+                                    const struct cs_profile *profile);
+
+/* What costs of layers were made from. */
+struct cs_cost_source {
+    const struct cs_profile *profile; /* NULL: there is none */
+    struct cs_context_choice context;
+};
+
 /* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
- * NULL; NULL in it: there is none. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
+ * NULL. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
  * device or precision, of other shapes, or without a layer of the model. */
 enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_graph *graph,
                                    const struct cs_slot_budget *budget,
                                    const struct cs_device_class *device, struct cs_arena *arena,
-                                   struct cs_layer_cost *cost, const struct cs_profile **out,
+                                   struct cs_layer_cost *cost, struct cs_cost_source *out,
                                    struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -45,22 +45,13 @@ static enum cs_status check_rows(const struct cs_spec *spec, const struct cs_gra
     return CS_OK;
 }
 
-static bool all_divide(const struct cs_attention *a, int32_t tp, int32_t ranks)
-{
-    struct cs_context_heads own;
-    for (int32_t at = 0; at < tp; at++)
-        if (!cs_context_heads(a, (struct cs_tp){.ranks = tp, .at = at}, ranks, &own))
-            return false;
-    return true;
-}
-
 /* "2, 4" */
 static void list_degrees(const struct cs_attention *a, int32_t tp, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
     for (int32_t n = 2; n <= a->n_heads && used < size; n++)
-        if (all_divide(a, tp, n))
+        if (cs_context_attention_divides(a, tp, n))
             used += (size_t)snprintf(text + used, size - used, "%s%d", used > 0 ? ", " : "", n);
 }
 
@@ -87,6 +78,7 @@ static enum cs_status check_exchange(const struct cs_spec *spec, const struct cs
     const struct cs_branch *llm = &graph->branches[graph->llm];
     const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, llm->name);
     const int32_t tp = given != NULL && given->tp > 1 ? given->tp : 1;
+    const struct cs_layer *layer = NULL;
     if (!cs_spec_moves_heads(spec))
         return CS_OK;
     if (placing->cp == 1)
@@ -99,11 +91,8 @@ static enum cs_status check_exchange(const struct cs_spec *spec, const struct cs
                        "plan.context_rows = %d: slots that few ranks split exchange keys; leave it "
                        "away, or set context_exchange = \"keys\"",
                        spec->context_rows);
-    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
-        const struct cs_attention *a = cs_layer_attention(graph, &graph->layers[i]);
-        if (a != NULL && !all_divide(a, tp, placing->cp))
-            return refuse_heads(graph, &graph->layers[i], tp, placing->cp, err);
-    }
+    if (!cs_context_heads_divide(graph, tp, placing->cp, &layer))
+        return refuse_heads(graph, layer, tp, placing->cp, err);
     return CS_OK;
 }
 

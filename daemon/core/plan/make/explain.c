@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/buf.h"
+#include "core/base/units.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/context_work.h"
@@ -12,7 +13,7 @@
 #include "core/plan/make/offload.h"
 #include "core/plan/make/zero.h"
 
-enum { MAX_WHY = 5 * CS_MAX_BRANCHES + 8 };
+enum { MAX_WHY = 5 * CS_MAX_BRANCHES + 9 };
 
 static void say(struct cs_planner *p, const char *text)
 {
@@ -103,6 +104,27 @@ static enum cs_status explain_other_rule(struct cs_planner *p, struct cs_err *er
     return CS_OK;
 }
 
+/* Which of two ways to exchange, where the job leaves it open. */
+static void explain_exchange(struct cs_planner *p)
+{
+    const struct cs_context_choice *c = &p->source.context;
+    const struct cs_context_way *own = c->moves_heads ? &c->heads : &c->keys,
+                                *other = c->moves_heads ? &c->keys : &c->heads;
+    char ns[2][CS_UNITS_CAP], bytes[2][CS_UNITS_CAP];
+    if (!c->is_open)
+        return;
+    cs_duration_print(ns[0], sizeof ns[0], (uint64_t)own->ns);
+    cs_duration_print(ns[1], sizeof ns[1], (uint64_t)other->ns);
+    cs_bytes_print(bytes[0], sizeof bytes[0], (uint64_t)own->bytes);
+    cs_bytes_print(bytes[1], sizeof bytes[1], (uint64_t)other->bytes);
+    say(p, cs_arena_printf(p->arena,
+                           "%s go between them around attention (context_exchange): a full slot "
+                           "and its backward take %s then, %s come to a rank or leave it; with %s "
+                           "%s and %s.",
+                           c->moves_heads ? "Heads" : "Keys and values", ns[0], bytes[0],
+                           c->moves_heads ? "keys" : "heads", ns[1], bytes[1]));
+}
+
 /* What a full slot asks of the ranks that share its rows. */
 static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
 {
@@ -122,6 +144,7 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
                p->plan->moves_heads ? "the heads that a rank has in attention" : "keys",
                (long long)work.most_moved,
                cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
+    explain_exchange(p);
     if (p->plan->context_rows > 0)
         say(p, cs_arena_printf(p->arena,
                                "A slot is split only where a rank would have more than %d of its "
@@ -194,10 +217,10 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
                             "Gradients and moments are kept in bf16, without masters: %lld bytes "
                             "of state for a trained parameter.",
                             (long long)cs_state_bytes(true, p->cluster->device).all));
-    if (p->profile != NULL)
+    if (p->source.profile != NULL)
         say(p, cs_arena_printf(p->arena, "Costs of layers were measured on a %s.",
                                p->cluster->device->name));
-    if (cs_profile_step(p->profile, p->graph->keeps_bf16, &step) == CS_STEP_SCALED)
+    if (cs_profile_step(p->source.profile, p->graph->keeps_bf16, &step) == CS_STEP_SCALED)
         say(p, "The profile measured the optimizer with state in fp32 only: times with bf16 are in "
                "proportion to the bytes that move.");
     return explain_other_rule(p, err);

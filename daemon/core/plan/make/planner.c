@@ -201,7 +201,6 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
     p.plan->context_rows = spec->context_rows;
-    p.plan->moves_heads = cs_spec_moves_heads(spec);
     CS_TRY(choose_replicas(&p, err));
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
@@ -214,7 +213,8 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(choose_counts(&p, err));
     p.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
     CS_TRY(cs_spec_layer_costs(spec, graph, &p.plan->budget, cluster->device, arena, p.cost,
-                               &p.profile, err));
+                               &p.source, err));
+    p.plan->moves_heads = p.source.context.moves_heads;
     CS_TRY(cs_planner_cut(&p, err));
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
@@ -223,7 +223,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(cs_zero_stages(spec, graph, p.plan, err));
     CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
     cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
-    cs_stage_step_costs(p.graph, cluster->device, p.profile, p.plan);
+    cs_stage_step_costs(p.graph, cluster->device, p.source.profile, p.plan);
     cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
     cs_zero_times(p.graph, cluster->device, p.cost, p.placing.schedule->splits_backward, p.plan);
     for (int32_t s = 0; s < p.plan->n_stages; s++)

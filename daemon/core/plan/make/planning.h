@@ -2,7 +2,7 @@
 #ifndef CS_PLAN_MAKE_PLANNING_H
 #define CS_PLAN_MAKE_PLANNING_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/cost.h"
 #include "core/plan/make/place.h"
 #include "core/plan/make/planner.h"
 
@@ -11,8 +11,8 @@ struct cs_planner {
     const struct cs_graph *graph; /* as a rank has it where ranks share matrices */
     const struct cs_cluster *cluster;
     struct cs_arena *arena;
-    struct cs_layer_cost *cost;       /* (graph->n_layers) */
-    const struct cs_profile *profile; /* NULL: a roofline */
+    struct cs_layer_cost *cost;   /* (graph->n_layers) */
+    struct cs_cost_source source; /* what these are made from */
     struct cs_placing placing;
     struct cs_cuts cuts;
     struct cs_plan *plan;

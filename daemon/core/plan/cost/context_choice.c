@@ -1,0 +1,29 @@
+/* Sums up both ways over the layers of the LLM. */
+#include "core/plan/cost/context_choice.h"
+
+static int64_t over(int64_t value, int32_t by)
+{
+    return (value + by - 1) / by;
+}
+
+struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
+                                        const struct cs_context_slot_costs *of, int32_t tp)
+{
+    const struct cs_branch *llm = &of->graph->branches[of->graph->llm];
+    struct cs_context_way way = {0, 0};
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_layer_cost *whole = &of->cost[i];
+        struct cs_layer_cost fixed, cost = {over(whole->fwd_ns, tp), over(whole->bwd_input_ns, tp),
+                                            over(whole->bwd_weight_ns, tp)};
+        cs_context_layer_cost(work, of->graph, &of->graph->layers[i], &of->parts[i], of->device, tp,
+                              &cost, &fixed);
+        way.ns += cost.fwd_ns + cost.bwd_input_ns;
+        way.bytes += cs_context_layer_bytes(work, of->graph, &of->graph->layers[i], of->device, tp);
+    }
+    return way;
+}
+
+bool cs_context_prefers_heads(const struct cs_context_way *keys, const struct cs_context_way *heads)
+{
+    return heads->ns < keys->ns - keys->ns / 20;
+}
