@@ -8,6 +8,7 @@
 #include "console/whatif/found.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
+#include "core/plan/cost/cost.h"
 #include "core/plan/cost/links.h"
 #include "core/search/search.h"
 
@@ -352,13 +353,15 @@ enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph
     struct cs_search_options options = bare(plan, graph), own = options;
     struct cs_search_result given, found;
     struct cs_cluster cluster;
+    struct cs_profile *profile;
     CS_TRY(cs_spec_cluster(spec, here, arena, &cluster, err));
+    CS_TRY(cs_spec_profile(spec, arena, &profile, err));
     CS_TRY(fix_plan(spec, graph, plan, &own, err));
     own.explains = true;
     own.n_refine = -1; /* cut as the plan is */
-    CS_TRY(cs_search(spec, graph, &cluster, NULL, &own, arena, &given, err));
+    CS_TRY(cs_search(spec, graph, &cluster, profile, &own, arena, &given, err));
     options.skip_planners = true;
-    CS_TRY(cs_search(spec, graph, &cluster, NULL, &options, arena, &found, err));
+    CS_TRY(cs_search(spec, graph, &cluster, profile, &options, arena, &found, err));
     *out = cs_search_result_json(&given);
     json_object_del(*out, "plans");
     json_object_del(*out, "schema");

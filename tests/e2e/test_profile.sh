@@ -66,6 +66,12 @@ for name, step in ("measured.sweep", one), ("slow.sweep", two):
 assert first("slow.sweep")["bubble"] > 0.9 > first("measured.sweep")["bubble"], (first("slow.sweep"), first("measured.sweep"))
 PY
 
+# what is explained of a plan is told with its costs
+"$C" plan job.lua --explain --json >measured.why
+"$C" plan plain.lua --explain --json >plain.why
+[ "$(field optimizer.time <plain.why)" = bandwidth ] || fail "a roofline has measured times"
+[ "$(field optimizer.time <measured.why)" = measured ] || fail "the profile changes nothing of what is explained"
+
 # what is in the file travels with the job: the runner plans the same without it
 id=$("$C" submit job.lua --json | field job.id)
 mv profile.json away.json

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/plan/cost/cost.h"
 #include "core/plan/cost/round.h"
 
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes)
@@ -56,8 +57,8 @@ enum cs_status cs_spec_cluster(const struct cs_spec *spec, const struct cs_here 
     enum cs_status status =
         cs_cluster_read_here(spec->cluster != NULL ? spec->cluster : this_node, here, out, err);
     json_decref(this_node);
-    if (status == CS_OK && json_is_object(spec->profile))
-        status = cs_profile_read(spec->profile, arena, &profile, err);
+    if (status == CS_OK)
+        status = cs_spec_profile(spec, arena, &profile, err);
     if (status == CS_OK)
         cs_profile_cluster(profile, arena, out);
     return status;
