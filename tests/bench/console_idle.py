@@ -72,12 +72,13 @@ class Window:
         self.first, before = last_step(console), self.sums(pids)
         wait_while_read(terminals, seconds)
         after, self.last = self.sums(pids), last_step(console)
+        pids["terminals"] = None # this process, which reads them
         n = max(1, self.last - self.first)
         self.ms = {name: (after[name] - before[name]) / n for name in pids}
 
     @staticmethod
     def sums(pids):
-        return {name: sum(map(cpu_ms, those)) for name, those in pids.items()}
+        return {"terminals": time.process_time() * 1e3, **{name: sum(map(cpu_ms, those)) for name, those in pids.items()}}
 
     def __str__(self):
         return ", ".join("%s %.3f" % (name, ms) for name, ms in self.ms.items())

@@ -100,7 +100,7 @@ kill -CONT "$first"
 # plans are made for what the daemon offers, not for what is usual
 mkdir -p "$work/config/cornstarch"
 echo 'cpu-devices = 2' >"$work/config/cornstarch/cornstarch.conf"
-root=${CORNSTARCH_SOURCE:-.}
+root=${CORNSTARCH_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 (cd "$work" && "$C" data make shapes data --train 8 --test 4 --seed 1 >/dev/null &&
   "$C" model init "$root/lua/examples/shapes-llm.json" llm --seed 2 --text data/text.txt --vocab 384 >/dev/null) || fail "no model"
 cat >"$work/wide.lua" <<LUA

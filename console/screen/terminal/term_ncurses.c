@@ -20,6 +20,7 @@ static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
  * lost anyway; the handler was reset, so that a second fault ends it at once. */
 static void on_crash(int number)
 {
+    cs_term_page_rescue();
     endwin();
     raise(number);
 }
@@ -75,26 +76,34 @@ enum cs_status cs_term_open(const char *color, struct cs_term **out, struct cs_e
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return cs_fail(err, CS_UNSUPPORTED,
                        "standard input and output must be a terminal; try --plain");
+    FILE *page = cs_term_page_open();
+    if (!page)
+        return cs_fail(err, CS_IO,
+                       "standard output cannot be opened once more: too many open files");
     struct sigaction before[2]; /* the library's own handlers end the program with 1, also later */
     sigaction(SIGINT, NULL, &before[0]);
     sigaction(SIGTERM, NULL, &before[1]);
-    SCREEN *screen = newterm(NULL, stdout, stdin);
+    SCREEN *screen = newterm(NULL, page, stdin);
     sigaction(SIGINT, &before[0], NULL);
     sigaction(SIGTERM, &before[1], NULL);
-    if (!screen)
+    if (!screen) {
+        cs_term_page_close(page);
         return cs_fail(err, CS_UNSUPPORTED, "unknown terminal TERM=%s; try --plain",
                        name ? name : "");
+    }
     char cup_name[] = "cup";
     const char *cup = tigetstr(cup_name);
     if (!cup || cup == (char *)-1) {
         endwin();
         delscreen(screen);
+        cs_term_page_close(page);
         return cs_fail(err, CS_UNSUPPORTED,
                        "the terminal TERM=%s cannot place the cursor; try --plain", name);
     }
     struct cs_term *term = calloc(1, sizeof *term);
     CS_ASSERT(term);
     term->screen = screen;
+    term->out = page;
     setup(term, color);
     take_size(term);
     catch_crashes(on_crash);
@@ -110,6 +119,7 @@ void cs_term_close(struct cs_term *term)
     cs_term_modes(false);
     endwin();
     delscreen(term->screen);
+    cs_term_page_close(term->out);
     free(term->shown);
     cs_buf_free(&term->pasted);
     free(term);
@@ -202,7 +212,7 @@ void cs_term_flush(struct cs_term *term, const struct cs_canvas *canvas)
         }
     }
     term->is_all_dirty = false;
-    refresh();
+    cs_term_page_refresh();
 }
 
 void cs_term_theme(struct cs_term *term, int theme, const struct cs_theme_own *own)

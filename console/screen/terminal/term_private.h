@@ -1,4 +1,4 @@
-/* Private to term_ncurses.c, term_keys.c and term_run.c: the terminal. */
+/* Private to the files of this folder: the terminal. */
 #ifndef CS_CONSOLE_SCREEN_TERMINAL_TERM_PRIVATE_H
 #define CS_CONSOLE_SCREEN_TERMINAL_TERM_PRIVATE_H
 
@@ -11,6 +11,7 @@ enum { CS_TERM_PAIRS = 64, CS_TERM_PASTE_BEGIN = KEY_MAX + 1, CS_TERM_PASTE_END 
 
 struct cs_term {
     SCREEN *screen;
+    FILE *out;                      /* of curses: cs_term_page_open */
     enum cs_scheme scheme, chosen;  /* chosen by --color and the terminal */
     const struct cs_theme_own *own; /* NULL: none */
     struct cs_cell *shown;          /* (rows, cols) what the terminal has */
@@ -26,5 +27,11 @@ struct cs_term {
 
 /* Bracketed paste, on or off: text that is pasted must not act as keys. */
 void cs_term_modes(bool is_on);
+
+/* Standard output once more, for newterm; NULL: there are no descriptors. One at a time. */
+FILE *cs_term_page_open(void);
+void cs_term_page_close(FILE *file); /* accepts NULL */
+void cs_term_page_refresh(void);     /* refresh(), in one write */
+void cs_term_page_rescue(void);      /* what is written goes to the terminal; async-signal-safe */
 
 #endif

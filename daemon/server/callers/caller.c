@@ -110,7 +110,7 @@ static void send_events(struct cs_caller *caller)
 {
     while (!caller->is_closing && cs_conn_queued(caller->conn) < LOW_BYTES) {
         int64_t sub;
-        struct cs_news *news = cs_feed_take(caller->feed, &sub);
+        struct cs_news *news = cs_feed_take(caller->feed, cs_now_ns(), &sub);
         if (news == NULL)
             return;
         append_news(caller, news, sub);
@@ -328,6 +328,7 @@ void cs_callers_tick(struct cs_server *server)
     int64_t limit_ns = cs_now_ns() - (int64_t)STALL_S * 1000000000;
     for (struct cs_caller *caller = server->callers, *next; caller; caller = next) {
         next = caller->next;
+        send_events(caller); /* what was held back */
         if ((cs_conn_is_full(caller->conn) || caller->is_closing) &&
             cs_conn_stats(caller->conn)->taken_ns < limit_ns) {
             cs_log(server->log, CS_WARN, "conn.stalled",

@@ -25,7 +25,9 @@ struct gauge {
     struct gauge *next;
     int64_t job, sub;
     char series[64]; /* type and kind: an evaluation does not hide behind the next step */
-    struct cs_news *news;
+    bool is_paced;
+    int64_t sent_ns;      /* of one that is paced: the last time */
+    struct cs_news *news; /* NULL: nothing waits, of one that is paced */
 };
 
 struct cs_feed {
@@ -129,6 +131,8 @@ static void put_gauge(struct cs_feed *feed, const struct sub *sub, int64_t job,
         CS_ASSERT(g != NULL);
         g->job = job;
         g->sub = sub->id;
+        g->is_paced = strcmp(cs_msg_type(message), "event.spans") == 0;
+        g->sent_ns = INT64_MIN / 2;
         memcpy(g->series, series, sizeof series);
         g->next = feed->gauges;
         feed->gauges = g;
@@ -182,7 +186,30 @@ static struct cs_news *take_gap(struct sub *sub)
     return news;
 }
 
-struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t *sub)
+static bool is_due(const struct gauge *g, int64_t now_ns)
+{
+    return g->news != NULL &&
+           (!g->is_paced || now_ns - g->sent_ns >= CS_FEED_SPANS_MS * INT64_C(1000000));
+}
+
+static struct cs_news *take_gauge(struct cs_feed *feed, int64_t now_ns, int64_t *sub)
+{
+    struct gauge **at = &feed->gauges;
+    while (*at != NULL && !is_due(*at, now_ns))
+        at = &(*at)->next;
+    struct gauge *g = *at;
+    if (g == NULL)
+        return NULL;
+    *sub = g->sub;
+    if (!g->is_paced)
+        return pop_gauge(at);
+    struct cs_news *news = g->news;
+    g->news = NULL;
+    g->sent_ns = now_ns;
+    return news;
+}
+
+struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t now_ns, int64_t *sub)
 {
     for (int i = 0; i < feed->n_subs; i++) {
         *sub = feed->subs[i].id;
@@ -191,8 +218,5 @@ struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t *sub)
         if (feed->subs[i].head != NULL)
             return pop(&feed->subs[i]);
     }
-    if (feed->gauges == NULL)
-        return NULL;
-    *sub = feed->gauges->sub;
-    return pop_gauge(&feed->gauges);
+    return take_gauge(feed, now_ns, sub);
 }

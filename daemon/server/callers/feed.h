@@ -1,7 +1,8 @@
 /* What one console has subscribed to, and what waits to be sent of it.
  *
- * Gauges (event.step, event.spans, event.gpus): the latest of each job wins. Events and log lines: a
- * bounded queue per subscription, the oldest is dropped and a gap with the count is sent. */
+ * Gauges (event.step, event.spans, event.gpus): the latest of each job wins. Timelines of steps
+ * (event.spans) are long, and people look at few of them: one in CS_FEED_SPANS_MS. Events and log lines:
+ * a bounded queue per subscription, the oldest is dropped and a gap with the count is sent. */
 #ifndef CS_SERVER_FEED_H
 #define CS_SERVER_FEED_H
 
@@ -11,6 +12,8 @@
 #include "server/callers/news.h"
 
 enum cs_event_class { CS_CLASS_GAUGE, CS_CLASS_EVENT, CS_CLASS_LOG, CS_CLASS_GPUS };
+
+enum { CS_FEED_SPANS_MS = 200 };
 
 struct cs_sub_wants {
     bool gauges, events, logs, gpus;
@@ -28,7 +31,8 @@ bool cs_feed_wants_gpus(const struct cs_feed *feed);
  * max_events: so many wait per subscription. */
 bool cs_feed_put(struct cs_feed *feed, enum cs_event_class class, int64_t job, struct cs_news *news,
                  int64_t max_events);
-/* The next message to send, the caller's reference, and whose it is: gaps and events first, then gauges. NULL: none. */
-struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t *sub);
+/* The next message to send, the caller's reference, and whose it is: gaps and events first, then gauges. NULL: none
+ * now, by a clock that does not go back; what is held back is there later. */
+struct cs_news *cs_feed_take(struct cs_feed *feed, int64_t now_ns, int64_t *sub);
 
 #endif
