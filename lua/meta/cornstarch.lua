@@ -246,6 +246,7 @@ function live_:logs(...) end
 ---@field context? "lpt"|"best"|"exact"|"uniform"|"zigzag"|"striped"|"random" with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first (default "lpt")
 ---@field context_rows? integer with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot (default 0)
 ---@field context_exchange? "auto"|"keys"|"heads" with cp: what goes between ranks around attention; keys: keys and values that the rows of a rank see; heads: rows of all ranks for some heads on each, which must divide, so that attention is even however rows lie; auto: what takes less, as the plan says (default "auto")
+---@field stripes? "auto"|"always"|"never" with tp: rows between stages on different ranks are cut over the ranks that need them, which put them together over their own link; auto: where that is faster (default "auto")
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field optimizer? cs.optim the job's, for a plan that fits with its state alone: cs.optim.adamw { lr = ..., state = "bf16" }; cs.job plans again when its own has another state (default state in fp32)
 ---@field profile? string file of measured costs (cornstarch.profile/1), written by cornstarch-console profile; what is in it travels with the job (default a roofline of the device)

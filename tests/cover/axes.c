@@ -53,6 +53,7 @@ const struct cover_axis cover_axes[COVER_AXES] = {
     {"vision zero",  4, AT(vision_zero),  {NULL}, {0, 1, 2, 3}, COVER_INT},
     {"depth pp",     2, AT(depth_pp),     {NULL}, {1, 2},       COVER_INT},
     {"depth dp",     3, AT(depth_dp),     {NULL}, {0, 1, 2},    COVER_INT},
+    {"stripes",      3, AT(stripes),      {"auto", "always", "never"}, {0}, COVER_TEXT},
     {"family",       8, 0,                {NULL}, {0},          COVER_FAMILY},
     {"encoders",     3, AT(n_encoders),   {NULL}, {1, 2, -1},   COVER_INT},
     {"rules",        5, AT(rules),        {"train:*", "train:vision.projector", "train:* freeze:vision.encoder*", "train:* freeze:llm*", "train:vision.encoder* train:llm.layers.1"}, {0}, COVER_TEXT},

@@ -1,8 +1,8 @@
 /* Every pair of values of the axes of layouts that a layout can have together, and every triple of those that
  * make its ranks, trains as one rank does: losses, gradients, moments and weights, over ten steps, on processes;
- * half of them from another layout's checkpoint. A few layouts, with --long or CORNSTARCH_LONG all.
+ * half of them from another layout's checkpoint. So many layouts, with --long or CORNSTARCH_LONG all.
  *
- *   cover_layouts [--long] [--rows N] [--from N] [--only TEXT] [--list] [--refused] */
+ *   cover_layouts [--long] [--rows N] [--part K/N] [--from N] [--only TEXT] [--list] [--refused] */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,13 @@
 #include "cover/job.h"
 #include "store/fsio.h"
 
-enum { FEW = 40, ALL = 4096 };
+enum { FEW = 200, ALL = 4096 };
 
 static struct {
     const char *only;
-    int rows, from;
+    int rows, from, part, parts; /* of as many neighbours, which have models in common */
     bool is_list, has_refused;
-} options = {.rows = FEW};
+} options = {.rows = FEW, .parts = 1};
 
 /* What layouts of one model are compared with, and the checkpoint of the last one that was right. */
 struct base {
@@ -127,7 +127,9 @@ static void layouts_train_as_one_rank(void **state)
     cover_set_make(options.rows, &set);
     tell_refusals(&set);
     qsort(set.choice, (size_t)set.n, sizeof *set.choice, by_model);
-    for (int i = 0; i < set.n && !options.is_list; i++) {
+    const int first = set.n * options.part / options.parts,
+              end = set.n * (options.part + 1) / options.parts;
+    for (int i = first; i < end && !options.is_list; i++) {
         if (!is_wanted(&set.choice[i], i))
             continue;
         n_run++;
@@ -154,6 +156,10 @@ static void read_options(int argc, char **argv)
             options.has_refused = true;
         else if (strcmp(argv[i], "--rows") == 0)
             options.rows = atoi(value), i++;
+        else if (strcmp(argv[i], "--part") == 0 &&
+                 sscanf(value, "%d/%d", &options.part, &options.parts) == 2 && options.part >= 0 &&
+                 options.part < options.parts)
+            i++;
         else if (strcmp(argv[i], "--from") == 0)
             options.from = atoi(value), i++;
         else if (strcmp(argv[i], "--only") == 0)

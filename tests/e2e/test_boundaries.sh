@@ -35,6 +35,10 @@ check "four for two, once each" 3 'vision=1, dp = 4' 'plan=dp = 2,'
 check "copies that share the slots" 2 "$colocated" 'llm=2' 'plan=schedule = "three-phase",'
 check "copies a bounded number of slots ahead, twice" 2 "$colocated" 'llm=2' 'plan=schedule = "anchors", dp = 2,'
 check "a replica on every rank of two that share matrices" 2 "$colocated" 'vision=1, dp = 2' 'llm=1, tp = 2'
+check "rows in stripes from one rank to two, whose gradients come back whole" 3 'llm=1, tp = 2' 'plan=stripes = "always",'
+"$C" plan many.lua | grep -q 'from vision.0 to llm.0: striped, .*; gradients come back: point to point, ' || fail "the plan does not say how rows go"
+check "rows in stripes both ways" 4 'vision=1, tp = 2' 'llm=1, tp = 2' 'plan=stripes = "always",'
+check "rows that stay split from stage to stage" 5 'llm=2, tp = 2, sp = true'
 check "copies for every slot" 2 'modality="encoder-replicated"' 'llm=2'
 
 # --- a job goes on in every other layout: as the one that nothing disturbed

@@ -11,14 +11,18 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/plan.h"
 #include "core/plan/tokens/row_map.h"
 #include "support/random_plan.h"
 
-enum { ROUNDS = 400, MOST_PARTS = 12, MOST_TP = 4, MOST_ROWS = 300, WIDTH = 3 };
+enum { ROUNDS = 600, MOST_PARTS = 12, MOST_TP = 4, MOST_ROWS = 300, WIDTH = 3 };
 
 /* A random boundary: parts with ragged rows, some without any. */
 struct boundary {
     int n_from, n_to, tp_from, tp_to, n;
+    bool is_same; /* both ends are on the same ranks */
+    /* who receives is sent its share of the rows of its part; what these put together is then all of it, once */
+    bool is_cut[CS_FLOWS];
     int32_t begin[MOST_PARTS + 1], to[MOST_ROWS];
     struct cs_row_interval interval[MOST_ROWS];
     int32_t from_rows[MOST_PARTS], to_rows[MOST_PARTS];
@@ -50,12 +54,28 @@ static double number(uint64_t *seed)
     return (double)between(seed, -1000, 1000) / 64;
 }
 
-static void make(struct boundary *b, uint64_t *seed)
+static void make_sides(struct boundary *b, uint64_t *seed)
 {
     b->n_from = between(seed, 1, MOST_PARTS);
     b->n_to = between(seed, 1, MOST_PARTS);
     b->tp_from = between(seed, 1, MOST_TP);
     b->tp_to = between(seed, 1, MOST_TP);
+    for (int k = 0; k < CS_FLOWS; k++)
+        b->is_cut[k] = between(seed, 0, 2) > 0;
+    b->is_same = between(seed, 0, 3) == 0;
+    if (!b->is_same)
+        return;
+    /* as encoders are on ranks of the language model: parts of as many ranks, or of one each */
+    b->n_to = between(seed, 1, MOST_PARTS / MOST_TP);
+    b->tp_from = between(seed, 0, 1) == 0 ? b->tp_to : 1;
+    b->n_from = b->n_to * b->tp_to / b->tp_from;
+    b->is_cut[CS_FLOW_ROWS] = false;
+    b->is_cut[CS_FLOW_GRADIENTS] = b->tp_from == 1 && between(seed, 0, 1) == 0;
+}
+
+static void make(struct boundary *b, uint64_t *seed)
+{
+    make_sides(b, seed);
     b->n = between(seed, 0, 3) == 0 ? 0 : between(seed, 1, MOST_ROWS);
     int32_t at = 0;
     for (int p = 0; p < b->n_from; p++) {
@@ -73,10 +93,22 @@ static void make(struct boundary *b, uint64_t *seed)
                     &b->map);
 }
 
+static enum cs_edge_flow flow_of(bool is_maker, bool is_send)
+{
+    return is_maker == is_send ? CS_FLOW_ROWS : CS_FLOW_GRADIENTS;
+}
+
 static struct cs_row_end end_of(const struct boundary *b, bool is_maker, bool is_send, int rank)
 {
     const int here = is_maker ? b->tp_from : b->tp_to, there = is_maker ? b->tp_to : b->tp_from;
-    return (struct cs_row_end){is_maker, is_send, rank / here, rank % here, here, there};
+    return (struct cs_row_end){.is_maker = is_maker,
+                               .is_send = is_send,
+                               .part = rank / here,
+                               .sharer = rank % here,
+                               .here = here,
+                               .there = there,
+                               .is_cut = b->is_cut[flow_of(is_maker, is_send)],
+                               .is_same = b->is_same};
 }
 
 static int pieces_of(const struct boundary *b, const struct cs_row_end *end,
@@ -107,31 +139,73 @@ static void send_all(const struct boundary *b, bool is_maker, const struct side 
     }
 }
 
-static void receive_all(const struct boundary *b, bool is_maker, struct side *side)
+static void put(struct side *side, int rank, int row, const double *rows, int n)
+{
+    memcpy(side->rows[rank] + (size_t)row * WIDTH, rows, (size_t)n * WIDTH * sizeof(double));
+    for (int k = 0; k < n; k++) {
+        assert_false(side->has[rank][row + k]);
+        side->has[rank][row + k] = true;
+    }
+}
+
+/* What a rank of both ends has. */
+static void take_own(const struct boundary *b, bool is_maker, const struct cs_row_end *end,
+                     int rank, const struct side *from, struct side *side)
+{
+    for (int i = 0; i < b->map.n; i++) {
+        const struct cs_row_interval *r = &b->interval[i];
+        if ((is_maker ? r->from : r->to) != end->part || !cs_row_map_is_own(end, r, rank))
+            continue;
+        const int there = is_maker ? r->to_row : r->from_row;
+        put(side, rank, is_maker ? r->from_row : r->to_row,
+            from->rows[rank] + (size_t)there * WIDTH, r->n);
+    }
+}
+
+/* Ranks that receive have their shares, no more, and put them together. */
+static void put_together(const struct boundary *b, bool is_maker, struct side *side)
+{
+    const int tp = is_maker ? b->tp_from : b->tp_to, n = is_maker ? b->n_from : b->n_to;
+    for (int p = 0; p < n; p++)
+        for (int k = 0; k < tp; k++) {
+            const int rows = is_maker ? b->from_rows[p] : b->to_rows[p], rank = p * tp + k;
+            for (int i = 0; i < rows; i++)
+                assert_int_equal(side->has[rank][i], i >= rows * k / tp && i < rows * (k + 1) / tp);
+        }
+    for (int p = 0; p < n; p++)
+        for (int k = 0; k < tp * tp; k++) {
+            const int rows = is_maker ? b->from_rows[p] : b->to_rows[p], from = k / tp;
+            if (from != k % tp)
+                put(side, p * tp + k % tp, rows * from / tp,
+                    side->rows[p * tp + from] + (size_t)(rows * from / tp * WIDTH),
+                    rows * (from + 1) / tp - rows * from / tp);
+        }
+}
+
+/* from: what those who sent had */
+static void receive_all(const struct boundary *b, bool is_maker, const struct side *from,
+                        struct side *side)
 {
     const int n_ranks = is_maker ? b->n_from * b->tp_from : b->n_to * b->tp_to;
     for (int r = 0; r < n_ranks; r++) {
         const struct cs_row_end end = end_of(b, is_maker, false, r);
         struct cs_row_piece *piece;
         const int n = pieces_of(b, &end, &piece);
+        take_own(b, is_maker, &end, r, from, side);
         for (int i = 0; i < n; i++) {
             struct way *w = &ways[piece[i].part * end.there + piece[i].sharer][r];
             assert_true(w->taken_pieces < w->n_pieces);
             assert_int_equal(w->piece[w->taken_pieces++], piece[i].n);
-            memcpy(side->rows[r] + (size_t)piece[i].row * WIDTH,
-                   w->rows + (size_t)w->taken_rows * WIDTH,
-                   (size_t)piece[i].n * WIDTH * sizeof(double));
+            put(side, r, piece[i].row, w->rows + (size_t)w->taken_rows * WIDTH, piece[i].n);
             w->taken_rows += piece[i].n;
-            for (int k = 0; k < piece[i].n; k++) {
-                assert_false(side->has[r][piece[i].row + k]);
-                side->has[r][piece[i].row + k] = true;
-            }
         }
         free(piece);
     }
     for (size_t i = 0; i < CS_ARRAY_LEN(ways); i++)
         for (size_t k = 0; k < CS_ARRAY_LEN(ways[i]); k++)
             assert_int_equal(ways[i][k].n_pieces, ways[i][k].taken_pieces);
+    if (b->is_cut[flow_of(is_maker, false)])
+        put_together(b, is_maker, side);
 }
 
 /* Rows of one side, the same on all sharers of a part. */
@@ -167,25 +241,29 @@ static void gradients_go_back_by_the_adjoint(void **state)
 {
     static struct boundary b;
     static struct side x, y, tx, ty;
+    int n_same = 0, n_cut = 0;
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t seed = (uint64_t)round + 1;
         make(&b, &seed);
+        n_same += b.is_same;
+        n_cut += b.is_cut[CS_FLOW_ROWS] && b.is_cut[CS_FLOW_GRADIENTS];
         fill(&x, b.n_from, b.tp_from, b.from_rows, &seed);
         fill(&y, b.n_to, b.tp_to, b.to_rows, &seed);
         memset(&tx, 0, sizeof tx);
         memset(&ty, 0, sizeof ty);
         memset(ways, 0, sizeof ways);
         send_all(&b, true, &x);
-        receive_all(&b, false, &tx);
+        receive_all(&b, false, &x, &tx);
         memset(ways, 0, sizeof ways);
         send_all(&b, false, &y);
-        receive_all(&b, true, &ty);
+        receive_all(&b, true, &y, &ty);
         const double forward = product(&tx, &y, b.n_to, b.tp_to, b.to_rows);
         const double back = product(&ty, &x, b.n_from, b.tp_from, b.from_rows);
         if (!(fabs(forward - back) <= 1e-12 * (1 + fabs(forward))))
             fail_msg("round %d: %.17g and %.17g", round, forward, back);
     }
+    assert_true(n_same > ROUNDS / 8 && n_cut > ROUNDS / 8);
 }
 
 /* Row i of all is where the map says, rows of a part in the order of all. */

@@ -195,6 +195,8 @@ json_t *cs_test_spec_json(const struct cs_test_spec *options)
     if (o->context_rows > 0)
         json_object_set_new(json_object_get(root, "plan"), "context_rows",
                             json_integer(o->context_rows));
+    if (o->stripes != NULL)
+        json_object_set_new(json_object_get(root, "plan"), "stripes", json_string(o->stripes));
     if (o->context != NULL)
         json_object_set_new(json_object_get(root, "plan"), "context", json_string(o->context));
     json_object_set_new(json_object_get(root, "plan"), "context_exchange",

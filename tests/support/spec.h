@@ -42,6 +42,7 @@ struct cs_test_spec {
     int vision_zero;          /* [zero] of encoders */
     int vision_cp;            /* [0: not said] ranks that share the items of vision, and of depth */
     const char *context;      /* ["lpt"] how */
+    const char *stripes;      /* ["auto"] */
     int context_rows;         /* [0: not said] of a rank, before more ranks split a slot */
     const char *exchange;     /* ["keys"] what goes between these ranks */
     int seq_tokens, slots;    /* [128] [4] */

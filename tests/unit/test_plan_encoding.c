@@ -29,6 +29,8 @@ static void check_edges(const struct cs_plan *got, const struct cs_plan *want)
         assert_int_equal(a->feed, b->feed);
         assert_int_equal(a->is_inner, b->is_inner);
         assert_int_equal(a->load_bytes, b->load_bytes);
+        assert_memory_equal(a->takes_part, b->takes_part, sizeof a->takes_part);
+        assert_memory_equal(a->is_striped, b->is_striped, sizeof a->is_striped);
     }
 }
 
@@ -93,6 +95,40 @@ static void encoding_round_trips_and_the_hash_is_stable(void **state)
     cs_test_planned_free(&other);
 }
 
+/* What an edge is beside what is written follows from the rest; striped is written, where it is so. */
+static void flows_of_edges_are_read_as_they_were_planned(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        const char *striped;
+    } rows[] = {
+        {{.llm_pp = 2, .llm_tp = 2, .llm_sp = true},                        NULL       },
+        {{.llm_pp = 2, .llm_tp = 2, .stripes = "always", .n_encoders = -1}, "both"     },
+        {{.llm_tp = 2, .stripes = "always"},                                "rows"     },
+        {{.vision_tp = 2, .stripes = "always"},                             "gradients"},
+        {{.llm_tp = 2, .stripes = "never"},                                 NULL       },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_planned m = cs_test_plan(&rows[i].options);
+        struct cs_plan *read = NULL;
+        json_t *json = cs_plan_json(m.plan, m.graph);
+        const int32_t e = m.plan->n_edges - 1;
+        const json_t *edge = json_array_get(json_object_get(json, "edges"), (size_t)e);
+        const char *striped = json_string_value(json_object_get(edge, "striped"));
+        if (cs_plan_read(json, m.graph, m.arena, &read, &m.err) != CS_OK)
+            fail_msg("%s", m.err.text);
+        check_edges(read, m.plan);
+        assert_true(i != 0 || read->edges[e].takes_part[CS_FLOW_ROWS]);
+        assert_true((striped == NULL) == (rows[i].striped == NULL));
+        if (striped != NULL)
+            assert_string_equal(striped, rows[i].striped);
+        json_decref(json);
+        cs_test_planned_free(&m);
+    }
+}
+
 static void other_plans_have_other_hashes(void **state)
 {
     (void)state;
@@ -147,6 +183,8 @@ static void damaged_plans_are_refused(void **state)
         {"stages/0/fwd_ns",             json_integer(1),                  "hash"                              },
         {"stages/0/has_backward",       json_false(),                     "gradients differ"                  },
         {"stages/0/has_backward",       json_integer(1),                  "true or false"                     },
+        {"edges/0/striped",             json_string("all"),               "edges[0].striped must be"          },
+        {"edges/0/striped",             json_string("rows"),              "no ranks share its matrices"       },
         {"edges/0/to",                  json_integer(2),                  "edges[0] must be vision.0 -> llm.0"},
         {"edges/0/has_grad",            json_false(),                     "edges[0]"                          },
         {"edges",                       json_array(),                     "edges must have 2"                 },
@@ -242,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoding_round_trips_and_the_hash_is_stable),
         cmocka_unit_test(edges_that_are_read_are_those_that_were_planned),
+        cmocka_unit_test(flows_of_edges_are_read_as_they_were_planned),
         cmocka_unit_test(other_plans_have_other_hashes),
         cmocka_unit_test(damaged_plans_are_refused),
         cmocka_unit_test(slots_that_replicas_cannot_share_are_refused),

@@ -448,15 +448,18 @@ static void why_names_stages_bottleneck_and_the_other_rule(void **state)
     (void)state;
     struct cs_test_planned m =
         cs_test_plan(&(struct cs_test_spec){.llm_pp = 2, .rules = "train:vision.projector"});
-    assert_int_equal(m.plan->n_why, 4);
+    assert_int_equal(m.plan->n_why, 6);
     assert_non_null(strstr(m.plan->why[0], "vision in 1 stage: vision.0"));
     assert_non_null(strstr(m.plan->why[1], "llm.1"));
-    assert_non_null(strstr(m.plan->why[2], "The bottleneck is "));
-    assert_non_null(strstr(m.plan->why[3], "frozen-blind costs would give"));
+    assert_non_null(strstr(m.plan->why[2], "go from vision.0 to llm.0: point to point, "));
+    assert_non_null(strstr(m.plan->why[2], "; gradients come back: point to point, "));
+    assert_non_null(strstr(m.plan->why[3], "go from llm.0 to llm.1: point to point, "));
+    assert_non_null(strstr(m.plan->why[4], "The bottleneck is "));
+    assert_non_null(strstr(m.plan->why[5], "frozen-blind costs would give"));
     cs_test_planned_free(&m);
     /* where nothing is frozen both rules cut alike, and no figure is told twice */
     m = cs_test_plan(&(struct cs_test_spec){.llm_pp = 2, .rules = "train:*"});
-    assert_non_null(strstr(m.plan->why[3], "frozen-blind costs would give the same bottleneck"));
+    assert_non_null(strstr(m.plan->why[5], "frozen-blind costs would give the same bottleneck"));
     cs_test_planned_free(&m);
 }
 

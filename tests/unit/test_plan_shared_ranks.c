@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/edges.h"
 #include "core/plan/cost/experts.h"
 #include "core/plan/plan_json.h"
 #include "support/planned.h"
@@ -280,6 +281,77 @@ static void ways_to_experts_take_what_travels(void **state)
         }
 }
 
+/* On two nodes of four GPUs. */
+static struct cs_plan *plan_on_nodes(struct cs_arena *arena, const struct cs_test_spec *options,
+                                     struct cs_cluster *cluster)
+{
+    json_t *root = cs_test_spec_json(options);
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_plan *plan = NULL;
+    struct cs_err err = {.text = ""};
+    *cluster = (struct cs_cluster){cs_device_class_find("h200-141g"), 4, 4};
+    if (cs_spec_read(root, arena, &spec, &err) != CS_OK ||
+        cs_graph_build(spec, true, arena, &graph, &err) != CS_OK ||
+        cs_plan_make(spec, graph, cluster, arena, &plan, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    json_decref(root);
+    return plan;
+}
+
+/* Stripes pay where the link between the stages, or a channel in a node, is slower than that of the ranks that need
+ * the same rows; and rows are large enough for another start. */
+static void messages_are_striped_where_that_is_faster(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        int32_t edge;
+        enum cs_primitive rows;
+    } rows[] = {
+  /* clang-format off */
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .seq_tokens = 65536}, 0, CS_PRIMITIVE_STRIPED},
+        {{.n_encoders = -1, .llm_tp = 2, .llm_pp = 2, .seq_tokens = 65536}, 0, CS_PRIMITIVE_STRIPED},
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .seq_tokens = 16}, 0, CS_PRIMITIVE_POINT_TO_POINT},
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .llm_sp = true, .seq_tokens = 65536}, 0, CS_PRIMITIVE_NARROW},
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .seq_tokens = 65536, .stripes = "never"}, 0, CS_PRIMITIVE_POINT_TO_POINT},
+        {{.n_encoders = -1, .llm_tp = 2, .llm_pp = 2, .seq_tokens = 16, .stripes = "always"}, 0, CS_PRIMITIVE_STRIPED},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_cluster cluster;
+        const struct cs_plan *plan = plan_on_nodes(arena, &rows[i].options, &cluster);
+        const enum cs_primitive p = cs_edge_primitive(plan, rows[i].edge, CS_FLOW_ROWS);
+        if (p != rows[i].rows)
+            fail_msg("row %zu: %s", i, cs_primitive_name(p));
+        cs_arena_free(arena);
+    }
+}
+
+/* Bytes that a rank sends, and what follows in time. */
+static void primitives_cost_what_they_move(void **state)
+{
+    const struct cs_edge_links links = {1000, 1000000000, 100, 4000000000};
+    const struct cs_edge_cost whole = cs_primitive_cost(CS_PRIMITIVE_POINT_TO_POINT, 2, 8, 8000,
+                                                        &links),
+                              cut = cs_primitive_cost(CS_PRIMITIVE_STRIPED, 2, 8, 8000, &links),
+                              own = cs_primitive_cost(CS_PRIMITIVE_NARROW, 4, 4, 8000, &links),
+                              few = cs_primitive_cost(CS_PRIMITIVE_STRIPED, 8, 2, 8000, &links);
+    (void)state;
+    assert_int_equal(whole.bytes, 4 * 8000);
+    assert_int_equal(whole.ns, 1000 + 32000);
+    assert_int_equal(cut.bytes, 4 * 1000);
+    assert_int_equal(cut.part_bytes, 7 * 1000);
+    assert_int_equal(cut.ns, 1000 + 4000);
+    assert_int_equal(cut.part_ns, 100 + 1750);
+    assert_int_equal(own.bytes, 2000);
+    assert_int_equal(own.part_bytes, 0);
+    assert_int_equal(few.bytes, 4000); /* that come to a rank */
+    assert_int_equal(few.part_bytes, 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +362,8 @@ int main(void)
         cmocka_unit_test(ways_to_experts_take_what_travels),
         cmocka_unit_test(splitting_rows_keeps_less),
         cmocka_unit_test(plans_say_whether_rows_are_split),
+        cmocka_unit_test(messages_are_striped_where_that_is_faster),
+        cmocka_unit_test(primitives_cost_what_they_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

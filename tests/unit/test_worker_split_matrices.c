@@ -7,7 +7,9 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/primitive.h"
 #include "support/layout_compare.h"
+#include "support/planned.h"
 
 /* families, ranks with one head of keys for several, columns that do not divide; towers */
 static void shared_matrices_agree_with_one_rank(void **state)
@@ -279,6 +281,82 @@ static void rows_split_on_devices_agree_with_the_host(void **state)
     }
 }
 
+/* Rows that come in stripes, or those alone that a rank asks for, are those that come whole. */
+static void has_the_bits_of_whole_messages(const struct cs_test_spec *options)
+{
+    struct cs_test_spec other = *options;
+    struct layout_outcome cut, whole;
+    other.stripes = "never";
+    layout_run(options, NULL, &cut);
+    layout_run(&other, NULL, &whole);
+    layout_assert_same(&whole, &cut);
+    layout_free(&whole);
+    layout_free(&cut);
+}
+
+/* Every way from layout to layout, on hosts and devices: messages in stripes, from fewer ranks and from more, over
+ * parts of a context and lanes, with loads of experts, in halves, of slots with fewer rows than there are ranks; rows
+ * that ranks split anyway; items that all ranks put together, whose gradients each takes for itself. */
+static void rows_go_by_every_primitive(void **state)
+{
+    enum {
+        ID = CS_PRIMITIVE_IDENTITY,
+        NARROW = CS_PRIMITIVE_NARROW,
+        ALL = CS_PRIMITIVE_ALL_GATHER,
+        P2P = CS_PRIMITIVE_POINT_TO_POINT,
+        CUT = CS_PRIMITIVE_STRIPED
+    };
+
+    static const struct {
+        struct cs_test_spec options;
+        int ranks, rows,
+            gradients; /* primitives of the first edge that leaves an encoder, or of the first */
+    } rows[] = {
+  /* clang-format off */
+        {{.llm_tp = 4, .stripes = "always"}, 5, CUT, P2P},
+        {{.llm_tp = 4, .stripes = "never"}, 5, P2P, P2P},
+        {{.vision_tp = 4, .llm_tp = 2, .stripes = "always", .schedule = "zb-h1"}, 6, CUT, CUT},
+        {{.vision_tp = 4, .stripes = "always", .is_tied = true}, 5, P2P, CUT},
+        {{.vision_tp = 4, .vision_sp = true, .llm_tp = 2, .llm_cp = 2, .stripes = "always"}, 8, CUT, CUT},
+        {{.vision_tp = 2, .llm_tp = 4, .stripes = "always", .rules = "train:vision.projector"}, 6, CUT, CUT},
+        {{.vision_dp = 1, .dp = 2, .vision_tp = 2, .llm_tp = 2, .stripes = "always"}, 6, CUT, CUT},
+        {{.vision_dp = 3, .dp = 2, .vision_tp = 2, .stripes = "always"}, 8, P2P, CUT},
+        {{.vision_cp = 2, .vision_tp = 2, .llm_tp = 2, .llm_cp = 2, .stripes = "always", .schedule = "gpipe"}, 8, CUT, CUT},
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .stripes = "always", .recompute = "full"}, 8, CUT, CUT},
+        {{.n_encoders = -1, .llm_tp = 2, .llm_pp = 2, .stripes = "always", .has_experts = true}, 4, CUT, CUT},
+        {{.n_encoders = -1, .llm_tp = 4, .llm_pp = 2, .llm_sp = true, .schedule = "zb-h1", .has_experts = true}, 8, NARROW, NARROW},
+        {{.n_encoders = -1, .llm_tp = 2, .llm_pp = 3, .llm_sp = true, .recompute = "full"}, 6, NARROW, NARROW},
+        {{.n_encoders = -1, .llm_tp = 2, .llm_pp = 2, .llm_cp = 2, .llm_sp = true, .is_recurrent = true, .stripes = "always"}, 8, CUT, NARROW},
+        {{.vision_tp = 2, .vision_pp = 2, .vision_sp = true, .stripes = "always"}, 5, P2P, CUT},
+        {{.llm_tp = 4, .vision_dp = 4, .modality = "encoder-colocated"}, 4, ALL, NARROW},
+        {{.llm_tp = 2, .vision_dp = 4, .llm_cp = 2, .modality = "encoder-colocated"}, 4, P2P, P2P},
+        {{.llm_tp = 2, .vision_tp = 2, .modality = "encoder-colocated"}, 2, ID, ID},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        struct cs_test_planned m = cs_test_plan(&options);
+        const struct cs_plan *plan = m.plan;
+        int32_t e = 0;
+        while (options.n_encoders >= 0 && plan->edges[e].feed < 0)
+            e++;
+        for (int f = 0; f < CS_FLOWS; f++)
+            if ((int)cs_edge_primitive(plan, e, (enum cs_edge_flow)f) !=
+                (f == CS_FLOW_ROWS ? rows[i].rows : rows[i].gradients))
+                fail_msg("row %zu: %s go %s", i, f == CS_FLOW_ROWS ? "rows" : "gradients",
+                         cs_primitive_name(cs_edge_primitive(plan, e, (enum cs_edge_flow)f)));
+        cs_test_planned_free(&m);
+        options.seed = 400 + (int)i;
+        options.slots = LAYOUT_LANE_SLOTS;
+
+        has_the_bits_of_whole_messages(&options);
+        layout_agrees(options, rows[i].ranks);
+        layout_agrees_with_hosts(options, rows[i].ranks);
+    }
+}
+
 /* Queries and keys that are normed over all heads as one, of which a rank has some: on hosts and devices, with
  * split rows, unequal heads, both halves of a backward, recompute. */
 static void norms_over_all_heads_are_shared(void **state)
@@ -508,6 +586,7 @@ int main(void)
         cmocka_unit_test(rows_between_products_are_split),
         cmocka_unit_test(split_rows_keep_less),
         cmocka_unit_test(rows_split_on_devices_agree_with_the_host),
+        cmocka_unit_test(rows_go_by_every_primitive),
         cmocka_unit_test(norms_over_all_heads_are_shared),
         cmocka_unit_test(ranks_share_items_of_encoders),
         cmocka_unit_test(replicas_of_their_own_agree_on_devices),
@@ -517,5 +596,6 @@ int main(void)
         cmocka_unit_test(items_are_shared_beside_matrices),
         cmocka_unit_test(copies_of_encoders_agree_with_one_rank),
     };
+
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
  *   model.adapters[]: LoRA on matrices of a module, which are frozen: module, targets, rank, alpha, rslora, dir
- *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp,
+ *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp, stripes,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"|"equal-layers"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
@@ -141,7 +141,7 @@ struct cs_spec {
     int32_t n_adapters;
     struct cs_spec_group *groups;
     int32_t n_groups;
-    const char *modality, *schedule, *stages, *plan_hash;
+    const char *modality, *schedule, *stages, *stripes, *plan_hash;
     const json_t *profile; /* measured costs (core/plan/cost/profile.h), NULL: none */
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];

@@ -128,6 +128,7 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(WORD, "plan", "context", "lpt|best|exact|uniform|zigzag|striped|random", "lpt", R(context), "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"),
     LAYOUT(INT32, "plan", "context_rows", 0, 16777216, "0", R(context_rows), "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"),
     LAYOUT(WORD, "plan", "context_exchange", "auto|keys|heads", "auto", R(context_exchange), "with cp: what goes between ranks around attention; keys: keys and values that the rows of a rank see; heads: rows of all ranks for some heads on each, which must divide, so that attention is even however rows lie; auto: what takes less, as the plan says"),
+    LAYOUT(WORD, "plan", "stripes", "auto|always|never", "auto", R(stripes), "with tp: rows between stages on different ranks are cut over the ranks that need them, which put them together over their own link; auto: where that is faster"),
     GROUP("plan", "encoder_rows", "{}", "per encoder: rows of one slot; absent: derived"),
     LAYOUT(WORD, "plan", "stages", "frozen-aware|frozen-blind|equal-layers", "frozen-aware", R(stages), "whether the split knows what is frozen, or counts layers alone"),
     LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),

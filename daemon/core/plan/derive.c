@@ -43,6 +43,19 @@ static int64_t load_bytes(const struct cs_graph *graph)
     return cs_experts_loads(&cs_graph_llm(graph)->arch.experts) * (int64_t)sizeof(int64_t);
 }
 
+/* Of ranks that split the rows of a block at an end of their stage each reads its own ones alone, unless
+ * others come to the layer, or all are put in another order for it (worker/model/stage_rows.c). */
+static bool reads_own_rows(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
+                           int32_t layer, bool is_first)
+{
+    const struct cs_layer *l = &graph->layers[layer];
+    const bool is_moved = l->mixer == CS_MIXER_DELTA && cs_plan_shape(plan, stage).cp > 1;
+    for (int32_t f = 0; is_first && f < graph->n_feeds; f++)
+        if (graph->feeds[f].to_layer == layer)
+            return false;
+    return plan->stages[stage].splits_rows && l->kind == CS_LAYER_BLOCK && !is_moved;
+}
+
 /* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
 static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t from, int32_t to,
                      int32_t layer, int32_t feed)
@@ -56,16 +69,20 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
     const int64_t rows = encoder < 0 ? cs_context_share(plan, from, budget->seq_tokens)
                          : feed < 0  ? slots * most_rows(graph, &budget->enc[encoder], last)
                                      : slots * cs_budget_fills(budget, encoder);
-    plan->edges[plan->n_edges] =
-        (struct cs_edge){.id = plan->n_edges,
-                         .from = from,
-                         .to = to,
-                         .feed = feed,
-                         .width = width_of(graph, last, feed),
-                         .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
-                         .has_grad = last->needs_weight_grad || last->needs_input_grad,
-                         .max_rows = rows,
-                         .load_bytes = encoder < 0 && feed < 0 ? load_bytes(graph) : 0};
+    plan->edges[plan->n_edges] = (struct cs_edge){
+        .id = plan->n_edges,
+        .from = from,
+        .to = to,
+        .feed = feed,
+        .width = width_of(graph, last, feed),
+        .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
+        .takes_part = {feed < 0 &&
+                           reads_own_rows(graph, plan, to, plan->stages[to].first_layer, true),
+                       feed < 0 && reads_own_rows(graph, plan, from, layer, false)},
+        .has_grad = last->needs_weight_grad || last->needs_input_grad,
+        .max_rows = rows,
+        .load_bytes = encoder < 0 && feed < 0 ? load_bytes(graph) : 0
+    };
     plan->n_edges++;
 }
 

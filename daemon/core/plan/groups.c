@@ -198,10 +198,14 @@ static void add_channel(struct table *t, int32_t from, int32_t to)
     add(t, CS_GROUP_CHANNEL, from, rank, 2, 2);
 }
 
-/* Different numbers of lanes, or ranks that share the items and are others than those of the LLM. */
+/* Different numbers of lanes, or ranks that share the items and are others than those of the LLM; or stripes
+ * from ranks that share matrices and have the rows of all parts of the LLM. */
 static bool goes_anywhere(const struct cs_plan *plan, const struct cs_edge *edge)
 {
-    const bool is_shared = edge->feed >= 0 && cs_plan_shape(plan, edge->from).cp > 1 &&
+    const struct cs_rank_shape from = cs_plan_shape(plan, edge->from),
+                               to = cs_plan_shape(plan, edge->to);
+    const bool is_striped = edge->is_striped[CS_FLOW_ROWS] && to.cp > 1 && from.tp > to.tp;
+    const bool is_shared = edge->feed >= 0 && (from.cp > 1 || is_striped) &&
                            plan->stages[edge->from].rank != plan->stages[edge->to].rank;
     return is_shared || cs_plan_lanes(plan, edge->from) != cs_plan_lanes(plan, edge->to);
 }

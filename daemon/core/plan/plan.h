@@ -54,16 +54,21 @@ struct cs_stage {
     int32_t n_buckets;
 };
 
+/* What flows over an edge: rows from `from` to `to`, their gradients back. */
+enum cs_edge_flow { CS_FLOW_ROWS, CS_FLOW_GRADIENTS, CS_FLOWS };
+
 /* Rows flow from one stage to another: to the next of the branch, or through a feed of the graph to
  * the stage that has its layer. */
 struct cs_edge {
-    int32_t id, from, to; /* stage ids */
-    int32_t width;        /* elements per row */
-    bool has_grad;        /* a gradient flows back */
-    int64_t max_rows;     /* budget: rows of one slot */
+    int32_t id, from, to;      /* stage ids */
+    int32_t width;             /* elements per row */
+    bool has_grad;             /* a gradient flows back */
+    int64_t max_rows;          /* budget: rows of one slot */
+    bool is_striped[CS_FLOWS]; /* core/plan/primitive.h */
     /* no part of the encoding: */
-    int32_t feed;  /* graph->feeds, -1: the next stage of the branch */
-    bool is_inner; /* rows inside an encoder, before any are joined */
+    int32_t feed;              /* graph->feeds, -1: the next stage of the branch */
+    bool is_inner;             /* rows inside an encoder, before any are joined */
+    bool takes_part[CS_FLOWS]; /* who receives them splits rows: each rank needs its own alone */
     /* beside the rows of a slot: loads of experts, for the balancing loss (worker/layer/loads.h) */
     int64_t load_bytes;
 };

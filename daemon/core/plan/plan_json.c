@@ -12,6 +12,7 @@
 #include "core/plan/groups.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan_schedule.h"
+#include "core/plan/primitive.h"
 
 #define SCHEMA "cornstarch.plan/1"
 
@@ -149,6 +150,15 @@ static bool is_measured(const struct cs_stage *s)
     return s->prepare_ns > 0 || s->clear_ns > 0 || s->norm_ns > 0 || s->update_ns > 0;
 }
 
+/* by which flows of an edge are striped, a bit of each */
+static const char *const striped_words[1 << CS_FLOWS] = {NULL, "rows", "gradients", "both"};
+
+static const char *striped_word(const struct cs_edge *edge)
+{
+    return striped_words[(edge->is_striped[CS_FLOW_ROWS] ? 1 : 0) +
+                         (edge->is_striped[CS_FLOW_GRADIENTS] ? 2 : 0)];
+}
+
 /* all that is hashed */
 static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *graph)
 {
@@ -190,6 +200,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
     for (int32_t e = 0; e < plan->n_edges; e++) {
         json_t *one = json_object();
         write_fields(one, &plan->edges[e], edge_fields, CS_ARRAY_LEN(edge_fields));
+        if (striped_word(&plan->edges[e]) != NULL) /* others have no such key */
+            json_object_set_new(one, "striped", json_string(striped_word(&plan->edges[e])));
         json_array_append_new(edges, one);
     }
     json_object_set_new(object, "schema", json_string(SCHEMA));
@@ -565,6 +577,31 @@ static enum cs_status read_budget(struct reader *r, struct cs_err *err)
     return CS_OK;
 }
 
+/* What is derived of an edge stays, and of its flows those are striped that can be. */
+static enum cs_status read_striped(struct reader *r, const json_t *json, int32_t e,
+                                   const char *where, struct cs_err *err)
+{
+    const json_t *value = json_object_get(json, "striped");
+    const char *word = json_string_value(value);
+    struct cs_edge *edge = &r->plan->edges[e];
+    unsigned bits = 0;
+    while (word != NULL && bits < CS_ARRAY_LEN(striped_words) &&
+           (striped_words[bits] == NULL || strcmp(word, striped_words[bits]) != 0))
+        bits++;
+    if (value != NULL && (word == NULL || bits == CS_ARRAY_LEN(striped_words)))
+        return cs_fail(err, CS_CORRUPT,
+                       "plan: %s.striped must be \"rows\", \"gradients\" or \"both\"", where);
+    for (int f = 0; f < CS_FLOWS; f++) {
+        edge->is_striped[f] = (bits >> f & 1) != 0;
+        if (edge->is_striped[f] && !cs_edge_can_stripe(r->plan, e, (enum cs_edge_flow)f))
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: %s.striped is \"%s\": who receives is on the same ranks, or no "
+                           "ranks share its matrices",
+                           where, word);
+    }
+    return CS_OK;
+}
+
 /* Edges, flags and tied stages follow from the rest: read them, derive them, demand equality. */
 static enum cs_status check_derived(struct reader *r, struct cs_err *err)
 {
@@ -600,6 +637,7 @@ static enum cs_status check_derived(struct reader *r, struct cs_err *err)
                            want.stages[w->from].name, want.stages[w->to].name, w->width,
                            w->has_grad ? "with" : "without", (long long)w->max_rows);
         *edge = *w; /* what is not encoded, too */
+        CS_TRY(read_striped(r, json_array_get(list, (size_t)e), e, where, err));
     }
     if (json_is_true(json_object_get(r->json, "is_tied_across")) != want.is_tied_across ||
         plan->embed_stage != want.embed_stage || plan->head_stage != want.head_stage)

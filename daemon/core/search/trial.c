@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/plan/context.h"
+#include "core/plan/cost/edges.h"
 #include "core/sched/traits.h"
 
 /* bytes of rows of the LLM, where ranks may get slots alone */
@@ -236,21 +237,29 @@ static int32_t cluster_rank(const struct cs_trial *t, int32_t stage)
     return base + index * t->c->own_dp[b] * t->option[b]->tp * t->option[b]->cp;
 }
 
+/* Rows go from ranks of a part to those of another as they would in a plan (core/plan/primitive.h); what these
+ * put together afterwards counts here. */
 static int64_t hop_ns(const struct cs_trial *t, const struct cs_edge *edge)
 {
     const struct cs_search_problem *p = t->problem;
-    int32_t b = t->plan->stages[edge->from].branch, ranks = t->option[b]->tp * t->option[b]->cp;
-    bool is_out = t->plan->stages[edge->to].branch != b;
+    const int32_t b = t->plan->stages[edge->from].branch, to = t->plan->stages[edge->to].branch;
+    const int32_t senders = t->option[b]->tp, receivers = t->option[to]->tp;
     if (t->plan->stages[edge->from].rank == t->plan->stages[edge->to].rank)
         return 0;
-    int64_t bytes = cs_share_ns(cs_candidate_share(p, t->c, b), cs_trial_rows(t, b, is_out, ranks));
-    bool leaves = cluster_rank(t, edge->from) / p->ranks_per_node !=
-                  cluster_rank(t, edge->to) / p->ranks_per_node;
-    int64_t rate = leaves ? p->net_bytes_per_s : p->link_bytes_per_s;
-    if (rate <= 0)
-        return 0;
-    return (leaves ? p->net_latency_ns : p->link_latency_ns) +
-           (int64_t)((double)bytes * 1e9 / (double)rate);
+    const int64_t bytes =
+        cs_share_ns(cs_candidate_share(p, t->c, b), cs_trial_rows(t, b, to != b, t->option[b]->cp));
+    const bool leaves = cluster_rank(t, edge->from) / p->ranks_per_node !=
+                        cluster_rank(t, edge->to) / p->ranks_per_node;
+    const struct cs_edge_links links = {
+        .latency_ns = leaves ? p->net_latency_ns : p->link_latency_ns,
+        .bytes_per_s = leaves ? p->net_bytes_per_s : p->link_bytes_per_s,
+        .part_latency_ns = p->link_latency_ns,
+        .part_bytes_per_s = p->link_bytes_per_s};
+    const struct cs_edge_cost whole = cs_primitive_cost(CS_PRIMITIVE_POINT_TO_POINT, senders,
+                                                        receivers, bytes, &links),
+                              cut = cs_primitive_cost(CS_PRIMITIVE_STRIPED, senders, receivers,
+                                                      bytes, &links);
+    return receivers > 1 && cut.ns + cut.part_ns < whole.ns ? cut.ns + cut.part_ns : whole.ns;
 }
 
 static void add_edges(struct cs_trial *t)

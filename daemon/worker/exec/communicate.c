@@ -64,6 +64,7 @@ static enum cs_status post(struct comm_run *c, uint32_t i, struct cs_err *err)
     cs_exec_show(exec, 1, (int32_t)a->id);
     const struct cs_message message = cs_exec_open_message(exec, a);
     CS_TRY(cs_exec_transfers(exec, a, &message, &c->xfer[i], &c->n_xfers[i], err));
+    cs_exec_count_sent(exec, c->xfer[i], c->n_xfers[i]);
     if (c->n_xfers[i] == 0) {
         complete(c, i);
         return CS_OK;

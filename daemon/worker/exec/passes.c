@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "worker/exec/messages/context.h"
+#include "worker/exec/messages/stripes.h"
 #include "worker/exec/state/offload.h"
 #include "worker/exec/state/saved.h"
 
@@ -169,6 +170,8 @@ enum cs_status cs_exec_forward(struct cs_exec *exec, const struct cs_action *a, 
     struct cs_saved *saved = stage->has_backward && !exec->program->is_eval
                                  ? cs_exec_take_saved(exec, a->stage, a->slot)
                                  : NULL;
+    cs_exec_join_stripes(exec, &run, a, CS_FLOW_ROWS);
+    run.leaves_parts = cs_exec_leaves_parts(exec, a, CS_FLOW_ROWS);
     cs_stage_fwd(stage, &run, e.x, &e.layer, e.y, saved);
     cs_graphs_close(exec->graphs, a->id);
     if (saved != NULL) {
@@ -234,6 +237,8 @@ static enum cs_status run_backward(struct cs_exec *exec, const struct cs_action 
     }
     saved->is_split = is_half;
     exec->made = CS_MADE_BACKWARD;
+    cs_exec_join_stripes(exec, &run, a, CS_FLOW_GRADIENTS);
+    run.leaves_parts = cs_exec_leaves_parts(exec, a, CS_FLOW_GRADIENTS);
     cs_stage_bwd(stage, &run, e.dy, e.dx, &e.layer, saved);
     cs_graphs_close(exec->graphs, a->id);
     clear_unused(exec, a);

@@ -65,6 +65,7 @@ struct cs_run {
         *context; /* ranks with the other rows of the slot, NULL: none, or rehearsal */
     struct cs_context *tensors; /* ranks that share the stage's matrices, NULL: none */
     bool splits_rows;           /* each of these has a part of the rows between products */
+    bool leaves_parts; /* who gets what the pass leaves asks each of these for its own rows alone */
     struct cs_context *experts; /* ranks with the other experts of its layers, NULL: none */
     struct cs_context *all;     /* ranks that run the stage, NULL: no others, or rehearsal */
     bool is_rehearsal;          /* workspaces as large as any smaller slot needs them */

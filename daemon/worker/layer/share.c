@@ -31,33 +31,38 @@ static struct side side_of(const struct move *m, int32_t n_parts)
     return (struct side){n, place / n, place % n};
 }
 
-/* What this rank sends, or what comes to it, of the rows of one end. Where as many ranks share a part at both
- * ends each meets its own like in the other parts, which are those of the context. */
+/* What this rank sends, or what comes to it, of the rows of one end, but for what it has. Where as many ranks
+ * share a part at both ends each meets its own like in the other parts, which are those of the context. Ranks
+ * that have the gradients of the same rows send shares of them. */
 static void add(struct move *m, bool is_maker, bool is_send)
 {
     const struct side maker = side_of(m, m->s->map.n_from), taker = side_of(m, m->s->map.n_to);
     const struct side *here = is_maker ? &maker : &taker, *there = is_maker ? &taker : &maker;
-    const struct cs_row_end end = {is_maker, is_send, here->part, here->sharer, here->n, there->n};
+    const struct cs_row_end end = {.is_maker = is_maker,
+                                   .is_send = is_send,
+                                   .part = here->part,
+                                   .sharer = here->sharer,
+                                   .here = here->n,
+                                   .there = there->n,
+                                   .is_cut = m->is_back && taker.n > maker.n,
+                                   .is_same = true};
     struct cs_row_piece *piece = cs_scratch_take(
         &m->run->input->memory, ((size_t)m->s->map.n * (size_t)there->n + 1) * sizeof *piece);
     const int32_t n = cs_row_map_pieces(&m->s->map, &end, piece);
     void *rows = is_maker ? m->made : m->taken;
     for (int32_t i = 0; i < n; i++) {
         const int32_t place = piece[i].part * there->n + piece[i].sharer;
-        if (place != m->run->all->place)
-            cs_exchange_add_acts(&m->exchange, here->n == there->n ? piece[i].part : place,
-                                 cs_run_at(m->run, rows, piece[i].row * m->width),
-                                 piece[i].n * m->width, is_send);
+        cs_exchange_add_acts(&m->exchange, here->n == there->n ? piece[i].part : place,
+                             cs_run_at(m->run, rows, piece[i].row * m->width),
+                             piece[i].n * m->width, is_send);
     }
 }
 
-/* Rows of this rank that are taken here, where it is its own end of them. */
+/* Rows that this rank has made and takes. */
 static void copy_own(const struct move *m)
 {
     const struct side maker = side_of(m, m->s->map.n_from), taker = side_of(m, m->s->map.n_to);
-    const bool is_own = m->is_back ? taker.sharer == maker.sharer % taker.n
-                                   : maker.sharer == taker.sharer % maker.n;
-    for (int32_t i = 0; is_own && i < m->s->map.n; i++) {
+    for (int32_t i = 0; i < m->s->map.n; i++) {
         const struct cs_row_interval *r = &m->s->map.interval[i];
         void *made = cs_run_at(m->run, m->made, r->from_row * m->width),
              *taken = cs_run_at(m->run, m->taken, r->to_row * m->width);

@@ -266,6 +266,12 @@ static void tell(const struct cs_stage_model *s, void (*what)(void *, int32_t),
         what(watch->user, s->stage->first_layer + i);
 }
 
+/* The own rows of what a pass leaves. */
+static void *own_rows(const struct cs_run *run, int64_t rows, int64_t width, void *all)
+{
+    return (void *)(uintptr_t)cs_sequence_own(run, rows, width, all);
+}
+
 /* y: as the next layer wants it */
 static void fwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_t i,
                       const struct cs_layer_ends *ends, void *y, struct cs_kept *kept)
@@ -274,10 +280,13 @@ static void fwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
     const int64_t rows = cs_layer_rows_out(l, run->input);
     const bool leaves = cs_stage_leaves_order(s, run, i),
                is_part = cs_stage_leaves_split(s, run, i);
+    const bool is_end = run->leaves_parts && i == s->stage->n_layers - 1 && is_part && !leaves;
     void *all = leaves ? cs_run_take(run, cs_layer_n_out(l, run)) : y;
-    void *out = is_part ? cs_run_take(run, cs_layer_n_own_out(l, run)) : all;
+    void *out = is_end    ? own_rows(run, rows, l->out_width, all)
+                : is_part ? cs_run_take(run, cs_layer_n_own_out(l, run))
+                          : all;
     cs_layer_ops_of(l->layer->kind)->fwd(run, l, rows, ends, kept->x, out, kept);
-    if (is_part)
+    if (is_part && !is_end)
         cs_sequence_gather(run, rows, l->out_width, out, all);
     if (leaves)
         cs_layer_deal_out(run, l, all, y);
@@ -376,7 +385,10 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
         dy = cs_sequence_own(run, rows, l->out_width, dy);
     void *in_order = enters ? cs_run_take(run, cs_layer_n_in(l, run)) : dx;
     const bool is_part = in_order != NULL && cs_stage_enters_split(s, run, i);
-    void *own = is_part ? cs_run_take(run, cs_layer_n_own_in(l, run)) : in_order;
+    const bool is_end = run->leaves_parts && i == 0 && is_part && !enters;
+    void *own = is_end    ? own_rows(run, rows, l->in_width, in_order)
+                : is_part ? cs_run_take(run, cs_layer_n_own_in(l, run))
+                          : in_order;
     if (is_redone(s, i)) {
         kept = (struct cs_kept){.x = kept.x};
         run->is_again = true;
@@ -384,7 +396,7 @@ static void bwd_layer(const struct cs_stage_model *s, struct cs_run *run, int32_
         run->is_again = false;
     }
     ops->bwd(run, l, rows, ends, dy, own, &kept);
-    if (is_part)
+    if (is_part && !is_end)
         cs_sequence_gather(run, rows, l->in_width, own, in_order);
     if (enters)
         cs_stretch_rows_back(run, l->in_width, in_order, dx);

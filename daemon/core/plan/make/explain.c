@@ -8,12 +8,13 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/context_work.h"
+#include "core/plan/cost/edges.h"
 #include "core/plan/cost/offload.h"
 #include "core/plan/cost/zero.h"
 #include "core/plan/make/offload.h"
 #include "core/plan/make/zero.h"
 
-enum { MAX_WHY = 5 * CS_MAX_BRANCHES + 9 };
+enum { MAX_WHY = 7 * CS_MAX_BRANCHES + 9 };
 
 static void say(struct cs_planner *p, const char *text)
 {
@@ -165,6 +166,68 @@ static void explain_replicas(struct cs_planner *p)
                                    p->graph->branches[llm].name));
 }
 
+/* "striped: 1.2 MiB to the other stage and 900 KiB among the ranks of one, 210 us" */
+static void add_flow(struct cs_buf *text, const struct cs_planner *p, int32_t edge,
+                     enum cs_edge_flow flow)
+{
+    const struct cs_edge_cost c = cs_edge_cost(p->plan, edge, flow, p->cluster);
+    char bytes[CS_UNITS_CAP], part[CS_UNITS_CAP], ns[CS_UNITS_CAP];
+    cs_bytes_print(bytes, sizeof bytes, (uint64_t)c.bytes);
+    cs_bytes_print(part, sizeof part, (uint64_t)c.part_bytes);
+    cs_duration_print(ns, sizeof ns, (uint64_t)(c.ns + c.part_ns));
+    cs_buf_addf(text, " %s", cs_primitive_name(cs_edge_primitive(p->plan, edge, flow)));
+    if (c.bytes > 0)
+        cs_buf_addf(text, ", %s to another rank", bytes);
+    if (c.part_bytes > 0)
+        cs_buf_addf(text, "%s %s among the ranks of a stage", c.bytes > 0 ? " and" : ",", part);
+    if (c.bytes + c.part_bytes > 0)
+        cs_buf_addf(text, " in %s", ns);
+}
+
+static int32_t branch_of(const struct cs_planner *p, int32_t stage)
+{
+    return p->plan->stages[stage].branch;
+}
+
+static bool is_identity(const struct cs_planner *p, int32_t edge)
+{
+    return cs_edge_primitive(p->plan, edge, CS_FLOW_ROWS) == CS_PRIMITIVE_IDENTITY &&
+           cs_edge_primitive(p->plan, edge, CS_FLOW_GRADIENTS) == CS_PRIMITIVE_IDENTITY;
+}
+
+/* The first edge between these branches where something moves, -1: none does. */
+static int32_t edge_between(const struct cs_planner *p, int32_t from, int32_t to)
+{
+    for (int32_t e = 0; e < p->plan->n_edges; e++)
+        if (branch_of(p, p->plan->edges[e].from) == from &&
+            branch_of(p, p->plan->edges[e].to) == to && !is_identity(p, e))
+            return e;
+    return -1;
+}
+
+/* How rows go from stage to stage, of a full slot and of one edge between each two branches. */
+static void explain_edges(struct cs_planner *p)
+{
+    const int32_t n = p->graph->n_branches;
+    for (int32_t i = 0; i < n * n; i++) {
+        const int32_t e = edge_between(p, i / n, i % n);
+        struct cs_buf text = {0};
+        if (e < 0)
+            continue;
+        cs_buf_addf(&text, "Rows of a full slot go from %s to %s:",
+                    p->plan->stages[p->plan->edges[e].from].name,
+                    p->plan->stages[p->plan->edges[e].to].name);
+        add_flow(&text, p, e, CS_FLOW_ROWS);
+        if (p->plan->edges[e].has_grad) {
+            cs_buf_addf(&text, "; gradients come back:");
+            add_flow(&text, p, e, CS_FLOW_GRADIENTS);
+        }
+        cs_buf_addf(&text, ".");
+        say(p, cs_arena_strdup(p->arena, cs_buf_str(&text)));
+        cs_buf_free(&text);
+    }
+}
+
 enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
 {
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
@@ -206,6 +269,7 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
                                    "Activations of %s wait in the host's memory, but for up to %d "
                                    "slots of a stage.",
                                    p->graph->branches[b].name, CS_OFFLOAD_SETS));
+    explain_edges(p);
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];

@@ -9,6 +9,7 @@
 #include "core/plan/cost/buckets.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/edges.h"
 #include "core/plan/cost/offload.h"
 #include "core/plan/cost/recompute.h"
 #include "core/plan/cost/scratch.h"
@@ -219,6 +220,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));
     cs_plan_derive(graph, arena, p.plan);
+    cs_plan_choose_primitives(p.plan, cluster, spec->stripes);
     cs_plan_make_groups(p.plan, arena);
     CS_TRY(cs_zero_stages(spec, graph, p.plan, err));
     CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
@@ -226,6 +228,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     cs_stage_step_costs(p.graph, cluster->device, p.source.profile, p.plan);
     cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
     cs_zero_times(p.graph, cluster->device, p.cost, p.placing.schedule->splits_backward, p.plan);
+    cs_plan_primitive_times(p.plan, cluster);
     for (int32_t s = 0; s < p.plan->n_stages; s++)
         cs_offload_times(&p.plan->stages[s], (int32_t)cs_planner_live(&p, p.plan->stages[s].branch,
                                                                       p.plan->stages[s].index));

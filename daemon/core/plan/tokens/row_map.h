@@ -38,6 +38,12 @@ struct cs_row_end {
     int32_t part;        /* its own */
     int32_t sharer;      /* of its part, */
     int32_t here, there; /* of as many, and of as many in every part of the other end */
+    /* Of those that receive each is sent its share of the rows of its part alone (cs_tp_share); where more
+     * send than receive, they have that in turn shares of it. */
+    bool is_cut;
+    /* The ranks of both ends are the same, in the same order: what one has of what it is to receive is no
+     * piece (cs_row_map_is_own). */
+    bool is_same;
 };
 
 /* Rows of this rank that go to a rank of the other end, or come from there. */
@@ -59,5 +65,13 @@ struct cs_row_meets {
 };
 
 struct cs_row_meets cs_row_meets(const struct cs_row_end *end);
+
+/* Of both ends on the same ranks: a rank that receives rows of the interval has them. */
+bool cs_row_map_is_own(const struct cs_row_end *end, const struct cs_row_interval *interval,
+                       int32_t receiver);
+
+/* This rank exchanges rows with that sharer of a part of the other end. */
+bool cs_row_map_joins(const struct cs_row_map *map, const struct cs_row_end *end, int32_t part,
+                      int32_t sharer);
 
 #endif

@@ -1,6 +1,7 @@
 /* What actions cost on a class of devices, and the step time and bubbles that follow. */
 #include "core/sched/sim/predict.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/edges.h"
 
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/limits.h"
@@ -73,12 +74,6 @@ static int64_t norm_ns(const struct cs_program *program, int rank,
     return ns;
 }
 
-static int64_t message_bytes(const struct cs_plan *plan, const struct cs_action *action,
-                             const struct cs_device_class *device)
-{
-    return cs_edge_bytes(&plan->edges[action->edge], cs_device_element_bytes(device));
-}
-
 /* Both ranks send the gradient of their part of the table, over no channel but all of the link, and
  * add what comes: two numbers read, one written. */
 static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class *device)
@@ -136,12 +131,19 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
            bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);
 }
 
+static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *action,
+                          const struct cs_cluster *cluster)
+{
+    const enum cs_edge_flow flow = action->is_grad ? CS_FLOW_GRADIENTS : CS_FLOW_ROWS;
+    return cs_edge_cost(plan, action->edge, flow, cluster).ns;
+}
+
 static int64_t send_cost(const struct cs_program *program, int rank, const struct cs_action *action,
                          const struct cs_device_class *device)
 {
+    const struct cs_cluster one_node = {.device = device, .n_nodes = 1};
     (void)rank;
-    return device->link_latency_ns +
-           bytes_ns(message_bytes(program->plan, action, device), cs_channel_bytes_per_s(device));
+    return message_ns(program->plan, action, &one_node);
 }
 
 static int64_t tied_cost(const struct cs_program *program, int rank, const struct cs_action *action,
@@ -202,28 +204,30 @@ struct network {
     int32_t per_node; /* ranks */
 };
 
-static bool leaves_node(const struct network *net, int rank, const struct cs_action *action)
+static bool leaves_node(const struct network *net, const struct cs_plan *plan,
+                        const struct cs_action *action)
 {
-    return net->per_node > 0 && rank / net->per_node != action->peer / net->per_node;
+    const struct cs_edge *e = &plan->edges[action->edge];
+    return cs_plan_leaves_node(plan, plan->stages[e->from].rank, plan->stages[e->to].rank,
+                               net->per_node);
 }
 
 static int64_t network_cost(void *user, const struct cs_program *program, int rank,
                             const struct cs_action *action)
 {
     struct network *net = user;
-    if (action->op != CS_OP_SEND || !leaves_node(net, rank, action))
-        return cs_predict_cost(&net->device, program, rank, action);
-    return net->device.net_latency_ns + bytes_ns(message_bytes(program->plan, action, &net->device),
-                                                 net->device.net_bytes_per_s);
+    const struct cs_cluster cluster = {&net->device, 1, net->per_node};
+    return action->op == CS_OP_SEND ? message_ns(program->plan, action, &cluster)
+                                    : cs_predict_cost(&net->device, program, rank, action);
 }
 
 static int64_t network_latency(void *user, const struct cs_program *program, int rank,
                                const struct cs_action *action)
 {
     const struct network *net = user;
-    (void)program;
-    return leaves_node(net, rank, action) ? net->device.net_latency_ns
-                                          : net->device.link_latency_ns;
+    (void)rank;
+    return leaves_node(net, program->plan, action) ? net->device.net_latency_ns
+                                                   : net->device.link_latency_ns;
 }
 
 /* inputs with the costs of the cluster where they have none */

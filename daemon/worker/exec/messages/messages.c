@@ -19,11 +19,14 @@ struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_act
                      : cs_boundary_take(exec->boundary, action->edge, action->slot, action->is_grad,
                                         rows);
     m.loads = cs_boundary_loads(exec->boundary, action->edge, action->slot, action->is_grad);
-    if (is_send && rows > 0) {
-        exec->messages_sent++;
-        exec->bytes_sent += (int64_t)m.bytes + edge->load_bytes;
-    }
+    exec->messages_sent += is_send && rows > 0;
     return m;
+}
+
+void cs_exec_count_sent(struct cs_exec *exec, const struct cs_xfer *xfer, int n)
+{
+    for (int i = 0; i < n; i++)
+        exec->bytes_sent += xfer[i].is_send ? (int64_t)xfer[i].bytes : 0;
 }
 
 void cs_exec_close_message(struct cs_exec *exec, const struct cs_action *action)
@@ -76,6 +79,7 @@ static enum cs_status move(struct cs_exec *exec, const struct cs_action *action,
     struct cs_xfer *xfer;
     int n;
     CS_TRY(cs_exec_transfers(exec, action, m, &xfer, &n, err));
+    cs_exec_count_sent(exec, xfer, n);
     struct cs_device_move *part = calloc((size_t)n + 1, sizeof *part);
     const enum cs_status status =
         part != NULL ? move_all(exec, action, xfer, n, part, err)

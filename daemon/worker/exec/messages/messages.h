@@ -15,23 +15,32 @@ struct cs_message {
 
 /* This rank makes the rows of the message, and takes their gradients. */
 bool cs_exec_is_at_producer(const struct cs_action *action);
-/* Where the rows of a message go, part by part; NULL: all of them to the rank that stands where this one
- * stands. */
-const struct cs_row_map *cs_exec_row_map(const struct cs_exec *exec,
-                                         const struct cs_action *action);
-struct cs_row_end cs_exec_row_end(const struct cs_exec *exec, const struct cs_action *action);
-/* The pieces that a message has on this rank: with whom which of its rows are exchanged. *out is to be
- * freed, also where there are none. */
-enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action *action,
-                              const struct cs_message *message, struct cs_row_piece **out,
-                              int32_t *n, struct cs_err *err) CS_NODISCARD;
-/* The rank of all at the other end of a piece. */
-int cs_exec_piece_rank(const struct cs_exec *exec, const struct cs_action *action,
-                       const struct cs_row_piece *piece);
-/* The same as transfers, and what else goes with them. *out is to be freed. */
+enum cs_edge_flow cs_exec_flow(const struct cs_action *action);
+
+/* Where the rows of a message go, part by part, and which end of that this rank is. */
+struct cs_exec_way {
+    const struct cs_row_map *map;
+    struct cs_row_end end;
+    int32_t
+        opposite; /* between stages of one branch: the only part of the other end; -1: as the map says */
+    int32_t rows; /* and its map */
+    struct cs_row_interval all;
+    struct cs_row_map whole;
+};
+
+/* rows: of the message here. *way points into itself. */
+void cs_exec_find_way(const struct cs_exec *exec, const struct cs_action *action, int32_t rows,
+                      struct cs_exec_way *way);
+/* The rank of all that is a sharer of a part of the other end. */
+int cs_exec_way_rank(const struct cs_exec *exec, const struct cs_action *action,
+                     const struct cs_exec_way *way, int32_t part, int32_t sharer);
+/* The pieces that a message has on this rank, with whom which of its rows are exchanged, and what else goes
+ * with them. *out is to be freed, also where there are none. */
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err) CS_NODISCARD;
+/* Bytes that leave this rank, to every rank that gets some. */
+void cs_exec_count_sent(struct cs_exec *exec, const struct cs_xfer *xfer, int n);
 /* A message begins: rows to send are where a stage left them, rows to receive get a place. */
 struct cs_message cs_exec_open_message(struct cs_exec *exec, const struct cs_action *action);
 /* A message is over: what was sent may be overwritten. */

@@ -1,6 +1,5 @@
 /* Who has what of a message: the rows of its two ends, and the pieces that ranks send each other. */
-#include <stdlib.h>
-
+#include "core/plan/primitive.h"
 #include "worker/exec/messages/messages.h"
 #include "worker/slot/share.h"
 
@@ -9,7 +8,12 @@ bool cs_exec_is_at_producer(const struct cs_action *action)
     return (action->op == CS_OP_SEND) != (action->is_grad != 0);
 }
 
-const struct cs_row_map *cs_exec_row_map(const struct cs_exec *exec, const struct cs_action *action)
+enum cs_edge_flow cs_exec_flow(const struct cs_action *action)
+{
+    return action->is_grad ? CS_FLOW_GRADIENTS : CS_FLOW_ROWS;
+}
+
+static const struct cs_row_map *row_map(const struct cs_exec *exec, const struct cs_action *action)
 {
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_edge *edge = &plan->edges[action->edge];
@@ -25,7 +29,7 @@ static int32_t part_of(const struct cs_plan *plan, int32_t stage, const struct c
     return at->dp % cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp + at->cp;
 }
 
-struct cs_row_end cs_exec_row_end(const struct cs_exec *exec, const struct cs_action *action)
+static struct cs_row_end row_end(const struct cs_exec *exec, const struct cs_action *action)
 {
     const struct cs_plan *plan = exec->config.plan;
     const struct cs_edge *edge = &plan->edges[action->edge];
@@ -38,18 +42,8 @@ struct cs_row_end cs_exec_row_end(const struct cs_exec *exec, const struct cs_ac
                                .part = part_of(plan, own, &at),
                                .sharer = at.tp,
                                .here = cs_plan_shape(plan, own).tp,
-                               .there = cs_plan_shape(plan, other).tp};
-}
-
-int cs_exec_piece_rank(const struct cs_exec *exec, const struct cs_action *action,
-                       const struct cs_row_piece *piece)
-{
-    const struct cs_plan *plan = exec->config.plan;
-    const struct cs_edge *edge = &plan->edges[action->edge];
-    const int32_t other = cs_exec_is_at_producer(action) ? edge->to : edge->from;
-    const struct cs_rank_shape shape = cs_plan_shape(plan, other);
-    return cs_plan_rank_of(plan, exec->config.replica, action->peer) + piece->part * shape.tp +
-           piece->sharer;
+                               .there = cs_plan_shape(plan, other).tp,
+                               .is_cut = cs_edge_is_cut(plan, action->edge, cs_exec_flow(action))};
 }
 
 /* the part of the other end that stands where this one stands */
@@ -63,36 +57,30 @@ static int32_t opposite(const struct cs_exec *exec, const struct cs_action *acti
     return part_of(plan, other, &at);
 }
 
-/* all of the rows in one piece */
-static int32_t whole_of(const struct cs_exec *exec, const struct cs_action *action, int32_t n,
-                        struct cs_row_piece *piece)
+/* Between stages of one branch a part at each end, of which the other one is `opposite`. */
+static void make_whole(const struct cs_exec *exec, const struct cs_action *action, int32_t rows,
+                       struct cs_exec_way *way)
 {
-    const struct cs_row_interval all = {0, 0, 0, 0, n};
-    const struct cs_row_map map = {1, 1, n > 0, &all, &n, &n};
-    struct cs_row_end end = cs_exec_row_end(exec, action);
-    end.part = 0;
-    const int32_t n_pieces = cs_row_map_pieces(&map, &end, piece);
-    for (int32_t i = 0; piece != NULL && i < n_pieces; i++)
-        piece[i].part = opposite(exec, action);
-    return n_pieces;
+    way->rows = rows;
+    way->all = (struct cs_row_interval){0, 0, 0, 0, rows};
+    way->whole = (struct cs_row_map){1, 1, rows > 0, &way->all, &way->rows, &way->rows};
+    way->map = &way->whole;
+    way->end.part = 0;
+    way->opposite = opposite(exec, action);
 }
 
-enum cs_status cs_exec_pieces(const struct cs_exec *exec, const struct cs_action *action,
-                              const struct cs_message *message, struct cs_row_piece **out,
-                              int32_t *n, struct cs_err *err)
+void cs_exec_find_way(const struct cs_exec *exec, const struct cs_action *action, int32_t rows,
+                      struct cs_exec_way *way)
 {
-    const struct cs_row_map *map = cs_exec_row_map(exec, action);
-    const struct cs_row_end end = cs_exec_row_end(exec, action);
-    const size_t row =
-        (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
-    const int32_t rows = (int32_t)(message->bytes / row);
-    *n = map != NULL ? cs_row_map_pieces(map, &end, NULL) : whole_of(exec, action, rows, NULL);
-    *out = calloc((size_t)*n + 1, sizeof **out);
-    if (*out == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", *n);
-    if (map != NULL)
-        cs_row_map_pieces(map, &end, *out);
-    else
-        whole_of(exec, action, rows, *out);
-    return CS_OK;
+    *way = (struct cs_exec_way){
+        .map = row_map(exec, action), .end = row_end(exec, action), .opposite = -1};
+    if (way->map == NULL)
+        make_whole(exec, action, rows, way);
+}
+
+int cs_exec_way_rank(const struct cs_exec *exec, const struct cs_action *action,
+                     const struct cs_exec_way *way, int32_t part, int32_t sharer)
+{
+    return cs_plan_rank_of(exec->config.plan, exec->config.replica, action->peer) +
+           (way->opposite >= 0 ? way->opposite : part) * way->end.there + sharer;
 }

@@ -4,89 +4,102 @@
 
 #include <stdlib.h>
 
+/* One message on its way into a list. */
+struct list {
+    const struct cs_exec *exec;
+    const struct cs_action *action;
+    const struct cs_message *message;
+    struct cs_exec_way way;
+    struct cs_xfer *xfer;
+    int n;
+};
+
 /* A rank of the LLM with rows of an encoder says so with their gradients to all parts of it, with one byte
  * to those whose items have none: who made nothing of a slot must not be ahead of the others, whose rows
- * still lie where those of a later slot will (worker/memory/plan.h). Between different numbers of lanes all
- * rows have places of their own, and nobody has to. */
-static bool says_so(const struct cs_exec *exec, const struct cs_action *action,
-                    const struct cs_row_map *map)
+ * still lie where those of a later slot will (worker/memory/plan.h). So do ranks of which each is sent a share,
+ * where that has no rows. Between different numbers of lanes, or of ranks that share matrices, all rows have
+ * places of their own, and nobody has to. */
+static bool says_so(const struct list *l)
 {
-    return action->is_grad && map->n_from > 1 &&
-           !cs_plan_is_uneven(exec->config.plan, action->edge);
+    const bool is_told = l->way.end.is_cut || (l->action->is_grad && l->way.map->n_from > 1);
+    return is_told && !cs_plan_is_uneven(l->exec->config.plan, l->action->edge);
 }
 
-static bool have_rows(const struct cs_row_map *map, int32_t from, int32_t to)
+static void add(struct list *l, int32_t part, int32_t sharer, void *data, size_t bytes)
 {
-    for (int32_t i = 0; i < map->n; i++)
-        if (map->interval[i].from == from && map->interval[i].to == to)
-            return true;
-    return false;
+    l->xfer[l->n++] =
+        (struct cs_xfer){.peer = cs_exec_way_rank(l->exec, l->action, &l->way, part, sharer),
+                         .data = data,
+                         .bytes = bytes,
+                         .is_send = l->action->op == CS_OP_SEND};
 }
 
-/* Parts of the other end without rows of the own part. */
-static int add_bytes(const struct cs_exec *exec, const struct cs_action *action,
-                     const struct cs_row_map *map, struct cs_xfer *xfer)
+/* whom this rank meets of a part: where nothing is cut others need not be told */
+static int32_t met(const struct list *l, int32_t first)
 {
-    const struct cs_row_end end = cs_exec_row_end(exec, action);
-    const int32_t n = end.is_maker ? map->n_to : map->n_from;
-    int n_added = 0;
-    for (int32_t p = 0; p < n; p++) {
-        const int32_t from = end.is_maker ? end.part : p, to = end.is_maker ? p : end.part;
-        if (map->to_rows[to] == 0 || have_rows(map, from, to))
-            continue;
-        const struct cs_row_piece piece = {.part = p, .sharer = cs_row_meets(&end).first};
-        if (piece.sharer < end.there)
-            xfer[n_added++] = (struct cs_xfer){.peer = cs_exec_piece_rank(exec, action, &piece),
-                                               .data = exec->byte,
-                                               .bytes = 1,
-                                               .is_send = action->op == CS_OP_SEND};
-    }
-    return n_added;
+    return l->way.end.is_cut || first >= l->way.end.there ? l->way.end.there : first + 1;
 }
 
-/* Loads of experts go with all rows; between stages of one branch these are one piece. */
-static int add_loads(const struct cs_exec *exec, const struct cs_action *action,
-                     const struct cs_message *message, int n_pieces, struct cs_xfer *xfer)
+/* To parts of the other end, and sharers of them, that no rows go to or come from. */
+static void add_bytes(struct list *l)
 {
-    if (message->loads == NULL)
-        return 0;
-    for (int i = 0; i < n_pieces; i++)
-        xfer[n_pieces + i] =
-            (struct cs_xfer){.peer = xfer[i].peer,
-                             .data = message->loads,
-                             .bytes = (size_t)exec->config.plan->edges[action->edge].load_bytes,
-                             .is_send = xfer[i].is_send};
-    return n_pieces;
+    const struct cs_row_map *map = l->way.map;
+    const struct cs_row_end *end = &l->way.end;
+    const struct cs_row_meets meets = cs_row_meets(end);
+    const int32_t n = end->is_maker ? map->n_to : map->n_from;
+    for (int32_t p = 0; says_so(l) && p < n; p++)
+        for (int32_t k = meets.first; k < met(l, meets.first); k += meets.step)
+            if (map->to_rows[end->is_maker ? p : end->part] > 0 &&
+                !cs_row_map_joins(map, end, p, k))
+                add(l, p, k, l->exec->byte, 1);
+}
+
+/* Loads of experts go with all rows, between stages of one branch. */
+static void add_loads(struct list *l)
+{
+    const struct cs_row_meets meets = cs_row_meets(&l->way.end);
+    const struct cs_edge *edge = &l->exec->config.plan->edges[l->action->edge];
+    for (int32_t k = meets.first; l->message->loads != NULL && k < l->way.end.there;
+         k += meets.step)
+        add(l, 0, k, l->message->loads, (size_t)edge->load_bytes);
+}
+
+static void add_rows(struct list *l, const struct cs_row_piece *piece, int32_t n, size_t row)
+{
+    for (int32_t i = 0; i < n; i++)
+        add(l, piece[i].part, piece[i].sharer,
+            (char *)l->message->data + (size_t)piece[i].row * row, (size_t)piece[i].n * row);
+}
+
+static size_t row_bytes(const struct cs_exec *exec, const struct cs_action *action)
+{
+    return (size_t)exec->config.plan->edges[action->edge].width *
+           exec->config.device->ops->act_bytes;
 }
 
 enum cs_status cs_exec_transfers(const struct cs_exec *exec, const struct cs_action *action,
                                  const struct cs_message *message, struct cs_xfer **out, int *n,
                                  struct cs_err *err)
 {
-    const struct cs_row_map *map = cs_exec_row_map(exec, action);
-    const size_t row =
-        (size_t)exec->config.plan->edges[action->edge].width * exec->config.device->ops->act_bytes;
-    const bool is_said = map != NULL && says_so(exec, action, map);
-    const int32_t n_bytes = is_said ? map->n_from + map->n_to : 0;
-    struct cs_row_piece *piece;
-    int32_t n_pieces;
-    *out = NULL;
+    const size_t row = row_bytes(exec, action);
+    struct list l = {.exec = exec, .action = action, .message = message};
+    cs_exec_find_way(exec, action, (int32_t)(message->bytes / row), &l.way);
+    const int32_t n_pieces = cs_row_map_pieces(l.way.map, &l.way.end, NULL);
+    const size_t most = (size_t)n_pieces +
+                        (size_t)(l.way.map->n_from + l.way.map->n_to + 1) * (size_t)l.way.end.there;
+    struct cs_row_piece *piece = calloc((size_t)n_pieces + 1, sizeof *piece);
+    l.xfer = calloc(most + 1, sizeof *l.xfer);
+    *out = l.xfer;
     *n = 0;
-    CS_TRY(cs_exec_pieces(exec, action, message, &piece, &n_pieces, err));
-    struct cs_xfer *xfer = calloc((size_t)(2 * n_pieces + n_bytes) + 1, sizeof *xfer);
-    if (xfer == NULL) {
+    if (piece == NULL || l.xfer == NULL) {
         free(piece);
         return cs_fail(err, CS_NO_MEMORY, "no memory for the %d pieces of a message", n_pieces);
     }
-    for (int32_t i = 0; i < n_pieces; i++)
-        xfer[i] = (struct cs_xfer){.peer = cs_exec_piece_rank(exec, action, &piece[i]),
-                                   .data = (char *)message->data + (size_t)piece[i].row * row,
-                                   .bytes = (size_t)piece[i].n * row,
-                                   .is_send = action->op == CS_OP_SEND};
-    *n = n_pieces + add_loads(exec, action, message, n_pieces, xfer);
-    if (is_said)
-        *n += add_bytes(exec, action, map, xfer + *n);
+    cs_row_map_pieces(l.way.map, &l.way.end, piece);
+    add_rows(&l, piece, n_pieces, row);
+    add_loads(&l);
+    add_bytes(&l);
     free(piece);
-    *out = xfer;
+    *n = l.n;
     return CS_OK;
 }
