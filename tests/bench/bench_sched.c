@@ -42,7 +42,13 @@ static void make_chain(struct cs_plan *plan, int n, const char *schedule)
                                             .bwd_weight_ns = 900 + i % 3,
                                             .has_backward = true,
                                             .needs_input_grad = i > 0};
-        plan->edges[i] = (struct cs_edge){i, i, i + 1, 8, true, 8, -1, false, 0};
+        plan->edges[i] = (struct cs_edge){.id = i,
+                                          .from = i,
+                                          .to = i + 1,
+                                          .width = 8,
+                                          .has_grad = true,
+                                          .max_rows = 8,
+                                          .feed = -1};
     }
 }
 
