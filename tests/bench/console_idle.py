@@ -3,7 +3,8 @@ that with ten, taken in turns. On a machine where others work step times say lit
 and consoles take of a step, beside what its ranks take. Prints; asserts nothing. Each console has a terminal that is
 read at once.
 
-usage: console_idle.py [--bin DIR] [--seconds N] [--rounds N]"""
+usage: console_idle.py [--bin DIR] [--seconds N] [--rounds N] [--one-rank]
+  --one-rank  the job has one rank instead of three, so that a machine of two cores has one for consoles"""
 
 import argparse
 import json
@@ -26,12 +27,19 @@ def wait_while_read(terminals, seconds):
                 os.read(fd, 65536)
 
 
-def start_job(console, steps):
+PLAN = "parallel = { vision = { pp = 1 }, llm = { pp = 2 } },"
+ONE_RANK = 'modality = "encoder-colocated", parallel = { vision = { pp = 1 }, llm = { pp = 1 } },'
+
+
+def start_job(console, steps, plan):
     run = lambda *words: subprocess.run([console, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
     run("data", "make", "shapes", "build/shapes", "--train", "64", "--test", "16", "--seed", "1")
     for part, more in (("vision", ["--seed", "1"]), ("llm", ["--seed", "2", "--text", "build/shapes/text.txt", "--vocab", "320"])):
         run("model", "init", f"{ROOT}/lua/examples/shapes-{part}.json", f"build/shapes/{part}", *more)
-    run("submit", f"{ROOT}/lua/examples/shapes.lua", "--set", f"steps={steps}")
+    script = open(f"{ROOT}/lua/examples/shapes.lua").read()
+    assert PLAN in script
+    open("job.lua", "w").write(script.replace(PLAN, plan))
+    run("submit", "job.lua", "--set", f"steps={steps}")
 
 
 def last_step(console):
@@ -99,6 +107,7 @@ def main():
     parse.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
     parse.add_argument("--seconds", type=float, default=10)
     parse.add_argument("--rounds", type=int, default=3)
+    parse.add_argument("--one-rank", action="store_true")
     args = parse.parse_args()
     console = os.path.join(os.path.abspath(args.bin), "cornstarch-console")
     work = tempfile.mkdtemp(prefix="cs-bench.")
@@ -113,7 +122,7 @@ def main():
         before = cpu_ms(idle.pid)
         wait_while_read([idle], args.seconds)
         print("a console without jobs: %.3f %% of a core" % ((cpu_ms(idle.pid) - before) / args.seconds / 10))
-        start_job(console, 1000000)
+        start_job(console, 1000000, ONE_RANK if args.one_rank else PLAN)
         idle.wait_for(rb"RUN")
         before = cpu_ms(idle.pid)
         wait_while_read([idle], args.seconds)

@@ -43,16 +43,25 @@ static int64_t load_bytes(const struct cs_graph *graph)
     return cs_experts_loads(&cs_graph_llm(graph)->arch.experts) * (int64_t)sizeof(int64_t);
 }
 
-/* Of ranks that split the rows of a block at an end of their stage each reads its own ones alone, unless
- * others come to the layer, or all are put in another order for it (worker/model/stage_rows.c). */
+/* What a stage leaves is also added to, or read, whole: rows of a feed come to the first layer behind it, and
+ * their gradients are taken from what that layer gives back; taps read what a last layer leaves. */
+static bool is_read_whole(const struct cs_graph *graph, int32_t last, int32_t next)
+{
+    for (int32_t f = 0; f < graph->n_feeds; f++) {
+        const struct cs_feed *feed = &graph->feeds[f];
+        if (feed->to_layer == next || (feed->is_tap && feed->from_layer == last))
+            return true;
+    }
+    return false;
+}
+
+/* Of ranks that split the rows of a block at an end of their stage each reads its own ones alone, unless all
+ * are put in another order for it (worker/model/stage_rows.c). */
 static bool reads_own_rows(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
-                           int32_t layer, bool is_first)
+                           int32_t layer)
 {
     const struct cs_layer *l = &graph->layers[layer];
     const bool is_moved = l->mixer == CS_MIXER_DELTA && cs_plan_shape(plan, stage).cp > 1;
-    for (int32_t f = 0; is_first && f < graph->n_feeds; f++)
-        if (graph->feeds[f].to_layer == layer)
-            return false;
     return plan->stages[stage].splits_rows && l->kind == CS_LAYER_BLOCK && !is_moved;
 }
 
@@ -69,6 +78,8 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
     const int64_t rows = encoder < 0 ? cs_context_share(plan, from, budget->seq_tokens)
                          : feed < 0  ? slots * most_rows(graph, &budget->enc[encoder], last)
                                      : slots * cs_budget_fills(budget, encoder);
+    const int32_t next = plan->stages[to].first_layer;
+    const bool has_parts = feed < 0 && !is_read_whole(graph, layer, next);
     plan->edges[plan->n_edges] = (struct cs_edge){
         .id = plan->n_edges,
         .from = from,
@@ -76,9 +87,8 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
         .feed = feed,
         .width = width_of(graph, last, feed),
         .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
-        .takes_part = {feed < 0 &&
-                           reads_own_rows(graph, plan, to, plan->stages[to].first_layer, true),
-                       feed < 0 && reads_own_rows(graph, plan, from, layer, false)},
+        .takes_part = {has_parts && reads_own_rows(graph, plan, to, next),
+                       has_parts && reads_own_rows(graph, plan, from, layer)},
         .has_grad = last->needs_weight_grad || last->needs_input_grad,
         .max_rows = rows,
         .load_bytes = encoder < 0 && feed < 0 ? load_bytes(graph) : 0
