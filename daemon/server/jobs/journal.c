@@ -82,10 +82,11 @@ static enum cs_status put_state(struct cs_job *job, json_t *m, struct cs_err *er
     const char *state = cs_msg_str(m, "state", ""), *reason = cs_msg_str(m, "reason", "");
     if (!reason[0] && strcmp(job->noted, state) == 0) /* something else of it is news */
         return CS_OK;
-    cs_str_copy(job->noted, sizeof job->noted, state);
     snprintf(text, sizeof(text), "%s%s%.1000s", state, reason[0] ? ": " : "", reason);
-    return cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
-                          cs_job_state_mood(state) == CS_MOOD_BAD ? "error" : "info", text, err);
+    CS_TRY(cs_db_note_add(job->server->db, job->row.id, cs_msg_int(m, "wall_ns", 0),
+                          cs_job_state_mood(state) == CS_MOOD_BAD ? "error" : "info", text, err));
+    cs_str_copy(job->noted, sizeof job->noted, state);
+    return CS_OK;
 }
 
 /* Bad rows (the torn end of a killed runner) are told and skipped: the next one is whole. */
@@ -152,6 +153,7 @@ static enum cs_status import_chunk(struct cs_job *job, const char *bytes, size_t
     if (status != CS_OK) {
         cs_db_rollback(db);
         job->row = *before;
+        job->noted[0] = '\0'; /* what was noted may be gone with it: it comes again */
         *used = 0;
     }
     free(before);
@@ -198,6 +200,7 @@ enum cs_status cs_journal_import(struct cs_job *job, struct cs_err *err)
     if (fstat(fd, &sb) == 0 && sb.st_size < job->row.journal_offset) {
         job->row.journal_offset = 0; /* another file: rows are put again, in their old places */
         job->row.energy_mj = job->row.energy_steps = job->row.energy_tokens = 0;
+        job->noted[0] = '\0';
     }
     size_t used = 1, cap = CHUNK_BYTES;
     char *bytes = sb.st_size == job->row.journal_offset ? NULL : malloc(cap);
@@ -257,8 +260,10 @@ enum cs_status cs_journal_import_notes(struct cs_job *job, struct cs_err *err)
         status = put_lines(job, cs_buf_str(&text), text.len, &used, err);
     if (status == CS_OK)
         status = cs_db_commit(job->server->db, err);
-    if (status != CS_OK)
+    if (status != CS_OK) {
         cs_db_rollback(job->server->db);
+        job->noted[0] = '\0';
+    }
     cs_buf_free(&text);
     return status;
 }
