@@ -339,16 +339,6 @@ static enum cs_status share_context(const struct cs_spec *spec, const struct cs_
     return status;
 }
 
-enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,
-                               struct cs_profile **out, struct cs_err *err)
-{
-    *out = NULL;
-    if (spec->profile == NULL || json_is_null(spec->profile))
-        return CS_OK;
-    const enum cs_status status = cs_profile_read(spec->profile, arena, out, err);
-    return status == CS_OK ? CS_OK : cs_wrap(err, status, "plan.profile");
-}
-
 static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_graph *graph,
                                   const struct cs_slot_budget *budget,
                                   const struct cs_device_class *device, struct cs_arena *arena,

@@ -40,9 +40,6 @@ struct cs_cost_source {
     struct cs_context_choice context;
 };
 
-/* What a spec brings of measured costs, NULL: nothing. CS_INVALID: plan.profile is no profile. */
-enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,
-                               struct cs_profile **out, struct cs_err *err) CS_NODISCARD;
 /* Costs of all layers for a spec: measured where it brings a profile, else the roofline. out may be
  * NULL. CS_INVALID, CS_PLAN: plan.profile is no profile, of another
  * device or precision, of other shapes, or without a layer of the model. */

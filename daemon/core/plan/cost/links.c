@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "core/plan/cost/cost.h"
 #include "core/plan/cost/round.h"
 
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes)

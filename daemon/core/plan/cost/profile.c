@@ -392,3 +392,13 @@ bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *gr
         out->fwd_ns += cs_quadratic_ns(&row->fwd_weight, rows);
     return true;
 }
+
+enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,
+                               struct cs_profile **out, struct cs_err *err)
+{
+    *out = NULL;
+    if (spec->profile == NULL || json_is_null(spec->profile))
+        return CS_OK;
+    const enum cs_status status = cs_profile_read(spec->profile, arena, out, err);
+    return status == CS_OK ? CS_OK : cs_wrap(err, status, "plan.profile");
+}

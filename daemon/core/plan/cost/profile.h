@@ -37,6 +37,7 @@
 #ifndef CS_PLAN_COST_PROFILE_H
 #define CS_PLAN_COST_PROFILE_H
 
+#include "core/model/spec.h"
 #include "core/plan/plan.h"
 
 /* Times of one layer for a slot. */
@@ -117,5 +118,9 @@ int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t la
 bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,
                      const struct cs_layer *layer, int32_t tp, int32_t cp, int64_t rows,
                      struct cs_layer_cost *out);
+
+/* What a spec brings of measured costs, NULL: nothing. CS_INVALID: plan.profile is no profile. */
+enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,
+                               struct cs_profile **out, struct cs_err *err) CS_NODISCARD;
 
 #endif
