@@ -18,7 +18,7 @@ tiny = dict(small, hidden_size=16, intermediate_size=24, num_attention_heads=2, 
 MODELS = {
     # two kinds of attention in one model: 6 tokens back, everything, 6 tokens back
     "qwen2-window": ("Qwen2Config", dict(
-        small, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
+        tiny, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
     # norms of every head of q and k, heads that are not width / heads wide
     "qwen3": ("Qwen3Config", dict(small, head_dim=12, tie_word_embeddings=False)),
