@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "lua/base/show.h"
 #include "lua/module.h"
 

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/io.h"
 #include "core/base/status.h"
+#include "core/base/system/io.h"
 
 #define CS_CLIENT_CALL_NS INT64_C(30000000000)
 

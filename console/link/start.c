@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "console/link/paths.h"
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/program/dirs.h"
 #include "net/owner.h"
 #include "net/unix.h"

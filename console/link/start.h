@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "core/base/io.h"
 #include "core/base/status.h"
+#include "core/base/system/io.h"
 
 /* A connected, non-blocking socket; *fd -1 on failure (CS_UNREACHABLE). */
 enum cs_status cs_client_dial(const char *path, int *fd, struct cs_err *err) CS_NODISCARD;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "console/preflight/preflight.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 #include "core/wire/wire.h"
 #include "store/ckpt/ckpt_dir.h"

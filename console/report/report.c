@@ -7,7 +7,7 @@
 #include "console/draw/fmt.h"
 #include "console/report/html.h"
 #include "console/report/report_parts.h"
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 

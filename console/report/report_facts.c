@@ -7,8 +7,8 @@
 #include "console/draw/fmt.h"
 #include "console/report/html.h"
 #include "console/report/report_parts.h"
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 

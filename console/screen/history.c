@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 
 enum { MOST_BYTES = 4 << 20 };

@@ -15,9 +15,9 @@
 #include "console/screen/screen.h"
 #include "console/screen/terminal/lend.h"
 #include "console/screen/ui_private.h"
-#include "core/base/clock.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/job_state.h"
 
 enum { CLOCK_S = 5, LIST_S = 10 };

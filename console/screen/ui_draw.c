@@ -1,8 +1,8 @@
 /* Draws: how often, and only what changed. */
 #include "console/screen/screen.h"
 #include "console/screen/ui_private.h"
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 
 /* After the last drawing: what the daemon tells is read by people, who follow four figures a second;
  * what they do themselves is answered at once, a flood of it held back. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "console/screen/ui_private.h"
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 
 enum { METRIC_ROWS = 2000, EVENT_ROWS = 100, LOG_ROWS = 2000 };

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/log.h"
+#include "core/base/system/log.h"
 
 enum { CS_STORE_LINE_MOST = 8191 /* bytes of a line that are kept */ };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "console/store/store.h"
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"

@@ -13,7 +13,7 @@
 #include "console/store/lines.h"
 #include "console/store/metrics.h"
 #include "console/store/timeline.h"
-#include "core/base/log.h"
+#include "core/base/system/log.h"
 #include "core/model/graph.h"
 #include "core/plan/cost/profile.h"
 #include "core/trace/series.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 #include "feeder/quarantine.h"
 #include "input/data/early.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/data/sources.h"
 #include "core/wire/wire.h"
 #include "feeder/feed_set.h"

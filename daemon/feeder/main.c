@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
 #include "core/base/say.h"
+#include "core/base/system/io.h"
 #include "core/plan/plan.h"
 #include "core/plan/plan_json.h"
 #include "core/program/options.h"

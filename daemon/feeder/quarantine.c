@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 
 enum { MAX_BYTES = 64 * 1024 * 1024 };

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 /* Our own claim. It belongs to the process, not to children. */
 struct cs_claim {

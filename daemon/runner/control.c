@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/program/dirs.h"
 #include "core/wire/wire.h"
 #include "net/listener.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/children.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "runner/control.h"
 #include "runner/job/resume.h"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/log.h"
 #include "core/base/say.h"
+#include "core/base/system/log.h"
 #include "core/program/dirs.h"
 #include "core/program/process.h"
 #include "server/requests.h"

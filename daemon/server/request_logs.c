@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/arena.h"
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/log_line.h"
 #include "core/wire/wire.h"
 #include "server/request_call.h"

@@ -5,7 +5,7 @@
 #include <pwd.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/model/spec.h"
 #include "core/wire/wire.h"
 #include "server/callers/roles.h"

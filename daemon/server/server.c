@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "server/callers/caller.h"
 #include "server/life/history.h"
 #include "server/life/job_life.h"

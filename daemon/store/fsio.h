@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/io.h"
 #include "core/base/status.h"
+#include "core/base/system/io.h"
 
 enum { CS_FS_JSON_MAX_BYTES = 64 * 1024 * 1024 }; /* tokenizer.json of Gemma 3 has 33 MB */
 

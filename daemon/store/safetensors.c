@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 enum {
     MAX_HEADER_BYTES = 100 * 1000 * 1000,

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "worker/save.h"
 #include "worker/train/trainer_context.h"

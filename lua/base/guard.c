@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "core/base/io.h"
 #include "core/base/near.h"
 #include "core/base/status.h"
+#include "core/base/system/io.h"
 #include "lua/base/show.h"
 #include "lua/base/state.h"
 #include "lua/base/wrap.h"

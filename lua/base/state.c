@@ -4,7 +4,7 @@
  * raised again by everything that could have caught it (guard.c), and the hook of a state that
  * unwinds fires at each instruction, so that handlers of __close end too. What the hook cannot see,
  * a call of C that takes long, is bounded before it starts, and asks whether it shall stop
- * (core/base/stop.h). */
+ * (core/base/system/stop.h). */
 #include "lua/base/state.h"
 
 /* One thought with guard.c, guard_calls.c, guard_strings.c, guard_words.c, show.c, value.c: a state
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
-#include "core/base/io.h"
-#include "core/base/stop.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
+#include "core/base/system/stop.h"
 #include "lua/base/guard.h"
 #include "lua/base/hint.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"

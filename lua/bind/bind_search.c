@@ -1,7 +1,7 @@
 /* cs.config and cs.search: plans found rather than given. */
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
 #include "core/plan/cost/links.h"

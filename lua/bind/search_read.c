@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/base/io.h"
 #include "core/base/near.h"
+#include "core/base/system/io.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_LIST = 1 << 20 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/tok/tokenizer.h"
 
 static double cpu_seconds(void)

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "bench/vlm.h"
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/plan/cost/bytes.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"

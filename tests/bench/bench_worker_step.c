@@ -39,8 +39,8 @@
 
 #include "bench/timed_ops.h"
 #include "bench/vlm.h"
-#include "core/base/clock.h"
-#include "core/plan/cost/scratch.h"
+#include "core/base/system/clock.h"
+#include "core/plan/cost/stage/scratch.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
 #include "worker/exec/state/state.h"

@@ -1,4 +1,4 @@
-/* Attention over the ranks of a context, as layers of a job run it (worker/model/context.h), alone: one
+/* Attention over the ranks of a context, as layers of a job run it (worker/model/halves/context.h), alone: one
  * slot with made-up queries, keys and values. A rank is a process with a GPU, or, with the device
  * "lazy", a thread with a device of tests/support/lazy_device.h. What fails ends the program with a
  * message. */

@@ -6,7 +6,7 @@
 
 #include "bench/vlm.h"
 #include "store/safetensors.h"
-#include "worker/model/context.h"
+#include "worker/model/halves/context.h"
 
 enum {
     DEADLINE_MS = 60000,

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "core/base/system/clock.h"
 #include "core/plan/make/planner.h"
 #include "store/hf/hfdir.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "fuzz/edit.h"
 #include "store/ckpt/checkpoint.h"
 #include "support/tmpdir.h"

@@ -1,4 +1,4 @@
-/* Heads that move between the ranks of a context (worker/model/context_heads.h), for random slots, any permutation of
+/* Heads that move between the ranks of a context (worker/model/halves/context_heads.h), for random slots, any permutation of
  * rows over ranks, ranks without rows and heads of keys that several have: outputs and gradients are those of one rank;
  * and where every row sees itself alone, what comes back is the adjoint of what went. */
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "kernels/ops.h"
 #include "support/random_mask.h"
 #include "worker/layer/exchange.h"
-#include "worker/model/context.h"
+#include "worker/model/halves/context.h"
 #include "worker/slot/row_heads.h"
 #include "worker/slot/row_runs.h"
 

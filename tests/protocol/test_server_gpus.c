@@ -13,7 +13,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 #include "tests/support/daemon.h"
 #include "tests/support/spec.h"

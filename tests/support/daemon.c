@@ -22,8 +22,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/clock.h"
-#include "core/base/io.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "tests/support/spec.h"

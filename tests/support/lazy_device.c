@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "worker/device/tape.h"
 
 enum { ALIGN = 256, MAX_RANGES = 4096 };

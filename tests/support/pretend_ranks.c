@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/data/pool.h"
 #include "core/plan/plan_json.h"
 #include "core/sched/lower/lower.h"

@@ -11,7 +11,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
 #include "core/sched/lower/lower.h"

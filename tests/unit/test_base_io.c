@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 #include "core/program/temp.h"
 #include "support/limited.h"

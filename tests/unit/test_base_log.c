@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/buf.h"
-#include "core/base/log.h"
+#include "core/base/system/log.h"
 
 static int64_t fake_now_ns;
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "core/base/clock.h"
 #include "core/base/status.h"
+#include "core/base/system/clock.h"
 #include "core/base/units.h"
 
 typedef void print_fn(char *out, size_t cap, uint64_t value);

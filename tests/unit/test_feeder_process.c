@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/data/pool.h"
 #include "core/plan/plan_json.h"
 #include "core/wire/line.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/library.h"
+#include "core/base/system/library.h"
 #include "input/media/sound/features.h"
 #include "store/safetensors.h"
 #include "support/need.h"

@@ -13,7 +13,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "net/listener.h"
 #include "net/unix.h"
 #include "tests/support/tmpdir.h"

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/alarm.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"

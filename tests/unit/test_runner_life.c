@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/sched/program.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"

@@ -8,11 +8,11 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/stages.h"
+#include "core/plan/cost/stage/stages.h"
 #include "core/plan/cost/stretch.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/make/split.h"

@@ -8,7 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "server/state/config.h"
 #include "tests/support/tmpdir.h"
 

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/buckets.h"
+#include "core/plan/cost/stage/buckets.h"
 #include "support/device.h"
 #include "support/need.h"
 #include "support/planned.h"

@@ -14,7 +14,7 @@
 
 #include "core/model/keeps.h"
 #include "core/plan/cost/bytes.h"
-#include "core/plan/cost/scratch.h"
+#include "core/plan/cost/stage/scratch.h"
 #include "core/sched/proof/kept.h"
 #include "support/lazy_device.h"
 #include "support/need.h"

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/scratch.h"
+#include "core/plan/cost/stage/scratch.h"
 #include "support/device.h"
 #include "support/layout_compare.h"
 #include "support/lazy_device.h"

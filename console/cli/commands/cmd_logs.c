@@ -8,9 +8,9 @@
 #include "console/cli/command/registry.h"
 #include "console/store/store.h"
 #include "console/views/log_rows.h"
-#include "core/base/clock.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 

@@ -8,7 +8,7 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/export/ask_worker.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/cost/bytes.h"

@@ -6,9 +6,9 @@
 #include "console/cli/command/registry.h"
 #include "console/report/report.h"
 #include "console/views/plan/plan.h"
-#include "core/base/clock.h"
-#include "core/base/io.h"
 #include "core/base/say.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 
 enum { ROWS = 2000, NOTES = CS_STORE_NOTES };

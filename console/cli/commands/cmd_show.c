@@ -6,8 +6,8 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
 #include "console/draw/fmt.h"
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 

@@ -4,7 +4,7 @@
 
 #include "console/cli/command/cmd.h"
 #include "console/draw/fmt.h"
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/wire/alarm.h"

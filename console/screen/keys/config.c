@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "console/screen/keys/keys.h"
-#include "core/base/io.h"
 #include "core/base/near.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 
 enum { MOST_BYTES = 65536, MOST_LINE = 500 };
 

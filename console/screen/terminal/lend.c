@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 void cs_lend_copy(struct cs_term *term, struct cs_screen *screen, const struct cs_store *store)
 {

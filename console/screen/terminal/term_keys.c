@@ -6,7 +6,7 @@
 
 #include "console/screen/keys/keys.h"
 #include "console/screen/terminal/term_private.h"
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 
 enum { MOST_PASTED = 65536 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "console/screen/terminal/term_private.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 static void add_base64(struct cs_buf *out, const unsigned char *bytes, size_t n)
 {

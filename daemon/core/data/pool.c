@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/status.h"
+#include "core/base/system/clock.h"
 
 static const uint64_t pool_magic = 0x324c4f4f50535343u; /* "CSSPOOL2" */
 

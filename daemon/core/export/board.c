@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
 #include "core/export/tfevents.h"
 #include "core/wire/metric.h"
 #include "core/wire/wire.h"

@@ -9,7 +9,7 @@
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
 
-struct cs_stage_bucket; /* core/plan/cost/buckets.h */
+struct cs_stage_bucket; /* core/plan/cost/stage/buckets.h */
 struct cs_group;        /* core/plan/groups.h */
 
 /* How many ranks a stage is spread over, dimension by dimension: tensors, context, replicas. 0

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 /* $CORNSTARCH_STATE_DIR (CS_INVALID: not an absolute path), $XDG_STATE_HOME/cornstarch, else
  * ~/.local/state/cornstarch. Not created. */

@@ -3,7 +3,7 @@
 #ifndef CS_BASE_TEMP_H
 #define CS_BASE_TEMP_H
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 CS_NODISCARD enum cs_status cs_temp_name(const char *path, char out[CS_PATH_CAP],
                                          struct cs_err *err);

@@ -4,7 +4,7 @@
 #ifndef CS_SEARCH_DEGREES_H
 #define CS_SEARCH_DEGREES_H
 
-#include "core/search/samples.h"
+#include "core/search/problem/samples.h"
 #include "core/search/trial.h"
 
 enum { CS_DEGREES = 7 /* 1, 2, 4 ... 64 ranks */, CS_DEGREE_TRIES = 8 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/search/choices.h"
 
 struct pick {

@@ -3,7 +3,7 @@
  * while that is faster, a bounded number of times. */
 #include <string.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/search/candidate.h"
 
 enum { ALL_CUTS = 1024, TRIALS = 48 };

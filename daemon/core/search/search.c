@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/base/units.h"
 #include "core/search/candidate.h"
 

@@ -28,9 +28,9 @@
 
 #include "core/plan/plan_schedule.h"
 #include "core/sched/sim/forecast.h"
-#include "core/search/memory.h"
-#include "core/search/planners.h"
-#include "core/search/samples.h"
+#include "core/search/problem/memory.h"
+#include "core/search/problem/planners.h"
+#include "core/search/problem/samples.h"
 
 /* Where encoders of a plan run: a searched placement, or this: they differ in that. */
 enum { CS_SEARCH_MIXED = CS_SEARCHED_PLACEMENTS };

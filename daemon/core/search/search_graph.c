@@ -1,6 +1,6 @@
 /* A search over a model on a cluster, and the constraints that only the model and the cluster know;
  * see search.h. */
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/base/units.h"
 #include "core/search/candidate.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/base/buf.h"
-#include "core/base/log.h"
+#include "core/base/system/log.h"
 
 struct cs_log_line {
     int64_t wall_ns;         /* 0: it has no stamp */

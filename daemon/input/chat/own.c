@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/doc/json_text.h"
 #include "input/chat/builtin.h"
 #include "input/chat/learn.h"

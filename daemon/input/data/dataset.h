@@ -6,7 +6,7 @@
 #ifndef CS_INPUT_DATA_DATASET_H
 #define CS_INPUT_DATA_DATASET_H
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/data/record/record.h"
 
 struct cs_dataset;

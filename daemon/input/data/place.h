@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "core/base/arena.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 struct cs_place {
     const char *root, *named_root; /* the real path, and as it was given */

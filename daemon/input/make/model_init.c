@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/make/bpe_train.h"
 #include "input/make/model_parts.h"
 

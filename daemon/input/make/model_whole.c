@@ -1,7 +1,7 @@
 /* Whole composites: what lies beside their configuration, and the weights of their parts. */
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/doc/tokenizer_files.h"
 #include "input/make/model_parts.h"
 #include "store/fsio.h"

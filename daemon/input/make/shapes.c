@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/base/buf.h"
-#include "core/base/io.h"
 #include "core/base/philox.h"
+#include "core/base/system/io.h"
 
 enum { SIDE = 32, CELL = SIDE / 2, RADIUS = 6, KINDS = 4, QUESTIONS = 4 };
 

@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/base/units.h"
 #include "input/media/disk_room.h"
 

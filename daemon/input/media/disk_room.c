@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 enum { FOLDERS = 256, NAME = 33, ABANDONED_S = 3600 };
 

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 static enum cs_status write_whole(struct cs_backlog *log, const void *bytes, size_t n,
                                   struct cs_err *err)

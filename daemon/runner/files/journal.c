@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 #include "runner/files/backlog.h"
 

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
 #include "runner/files/backlog.h"
 
 enum { MOST_WAITING = 256 << 10 };

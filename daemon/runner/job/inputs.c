@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/doc/tokenizer_files.h"
 #include "core/wire/wire.h"
 #include "input/data/dataset.h"

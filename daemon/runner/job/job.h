@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/model/graph.h"
 #include "core/model/spec.h"
 #include "store/ckpt/ckpt_dir.h"

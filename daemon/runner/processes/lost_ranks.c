@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/output.h"
 #include "runner/processes/procstat.h"

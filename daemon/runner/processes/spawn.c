@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 
 extern char **environ;

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 

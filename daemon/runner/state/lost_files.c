@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
 

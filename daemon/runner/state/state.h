@@ -5,7 +5,7 @@
 
 #include <event2/event.h>
 
-#include "core/base/log.h"
+#include "core/base/system/log.h"
 #include "core/data/pool.h"
 #include "core/data/sources.h"
 #include "core/model/alerts.h"

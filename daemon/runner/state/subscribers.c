@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 
 enum { QUEUE_MAX_BYTES = 1 << 20, QUEUE_LOW_BYTES = 1 << 18, MAX_SUBSCRIBERS = 64 };

@@ -1,7 +1,7 @@
 /* Rows of steps into event files, at most a second late. */
 #include "runner/steps/live_board.h"
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/export/board.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"

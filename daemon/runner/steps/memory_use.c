@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "runner/steps/energy.h"
 #include "runner/steps/parts.h"

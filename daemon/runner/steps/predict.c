@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/waits.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
 #include "runner/steps/by_source.h"

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"
 #include "net/unix.h"

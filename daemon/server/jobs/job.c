@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
-#include "core/base/io.h"
+#include "core/base/system/clock.h"
+#include "core/base/system/io.h"
 #include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"

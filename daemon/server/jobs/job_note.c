@@ -2,8 +2,8 @@
  * notes wait in memory, in their order, and are written when there is room again. */
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "server/callers/caller.h"
 #include "server/jobs/job.h"

@@ -7,8 +7,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job_dir.h"
 #include "server/life/ending.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/wire/metric.h"
 #include "core/wire/wire.h"
 #include "net/conn.h"

@@ -4,7 +4,7 @@
 #ifndef CS_SERVER_RECORD_H
 #define CS_SERVER_RECORD_H
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "server/records/job_row.h"
 
 /* atomically, into dir */

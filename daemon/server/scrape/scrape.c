@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 
 enum { TIMEOUT_S = 10, MOST_HEADERS = 16384 };
 

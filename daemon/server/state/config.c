@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
-#include "core/base/log.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
+#include "core/base/system/log.h"
 
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 

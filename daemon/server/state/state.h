@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "core/base/io.h"
-#include "core/base/log.h"
+#include "core/base/system/io.h"
+#include "core/base/system/log.h"
 #include "net/listener.h"
 #include "net/owner.h"
 #include "server/state/config.h"

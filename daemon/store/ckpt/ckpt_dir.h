@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/model/graph.h"
 
 struct cs_ckpt_dir {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 
 enum cs_status cs_ckpt_check_training(const struct cs_ckpt *ckpt, const char *dir,

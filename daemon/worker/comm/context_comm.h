@@ -1,5 +1,5 @@
 /* Exchanges in the middle of a stage's work between the GPUs that it is spread over: rows of a slot in a
- * context (worker/model/context.h), sums of those that share matrices (worker/layer/tensors.h), rows on their way
+ * context (worker/model/halves/context.h), sums of those that share matrices (worker/layer/tensors.h), rows on their way
  * to experts (worker/layer/spread.h); and at its end the sums of copies of encoders (copies.h). Each has
  * an NCCL communicator of its ranks on a stream of its own, so that some of it travels while the rest
  * is computed. Calls enqueue only; exchanges run in the order of their starts, which is the same on all ranks. Used by

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "worker/exec/actions.h"
 #include "worker/exec/messages/context.h"
 #include "worker/exec/messages/messages.h"

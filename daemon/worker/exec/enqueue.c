@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "worker/exec/actions.h"
 #include "worker/exec/exec.h"
 #include "worker/exec/state/marks.h"

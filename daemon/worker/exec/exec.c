@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "worker/exec/actions.h"
 #include "worker/exec/arena.h"
 #include "worker/exec/communicate.h"

@@ -48,7 +48,7 @@ struct cs_watch {
     void *user;
 };
 
-struct cs_context; /* worker/model/context.h */
+struct cs_context; /* worker/model/halves/context.h */
 
 /* One call's surroundings. */
 struct cs_run {

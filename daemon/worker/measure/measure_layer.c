@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "core/base/system/clock.h"
 
 enum { BLOCK = 1 << 20, ITEMS_OF_SLOT = 8 };
 

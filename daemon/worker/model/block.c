@@ -4,8 +4,8 @@
  * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
-#include "worker/model/context.h"
-#include "worker/model/halves.h"
+#include "worker/model/halves/context.h"
+#include "worker/model/halves/halves.h"
 
 static const struct cs_half_ops *mixer_of(const struct cs_layer_model *l)
 {

@@ -15,7 +15,7 @@
  * only while the backward of a slot is in their layer, in a buffer that layers share; what stays from slot
  * to slot is the own part of the sum over all those ranks. Where it divides weights too (zero 3), trained
  * or frozen, a rank keeps its own part and they are whole in such a buffer while their layer runs. Tied
- * tables stay whole (core/plan/cost/zero.h). */
+ * tables stay whole (core/plan/cost/stage/zero.h). */
 #ifndef CS_WORKER_PARAMS_PARAMS_H
 #define CS_WORKER_PARAMS_PARAMS_H
 

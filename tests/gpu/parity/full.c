@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "gpu/parity/parity.h"
 
 struct figures {

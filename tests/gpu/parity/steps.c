@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "gpu/parity/parity.h"
 
 enum { BATCHES = 4, SLOTS = 2, SEQ = 512, IMAGE = 224, IMAGE_ROWS = 256, SUBJECTS = 4 };

@@ -4,8 +4,8 @@
 
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/job_ids.h"
-#include "core/base/clock.h"
 #include "core/base/say.h"
+#include "core/base/system/clock.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/wire/wire.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/chat/own.h"
 
 /* "image", "video" or "audio": the marker of the template that holds the placeholder tells. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/buf.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 
 extern char **environ;

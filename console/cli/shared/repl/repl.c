@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "lua/help.h"
 
 static enum cs_status evaluate(struct cs_repl *repl, const char *text)

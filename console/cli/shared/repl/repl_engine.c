@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "console/cli/shared/repl/repl.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/wire/schema.h"
 #include "core/wire/wire.h"
 #include "lua/help.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "console/cli/shared/repl/repl.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/program/dirs.h"
 #include "lua/help.h"
 

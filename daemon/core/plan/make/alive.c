@@ -1,7 +1,7 @@
 /* How many slots' activations a rank holds at once, by schedule and placement. */
 #include "core/plan/make/planning.h"
 
-#include "core/plan/cost/offload.h"
+#include "core/plan/cost/stage/offload.h"
 #include "core/plan/make/offload.h"
 
 /* copies of encoders run a share of the slots, whatever the LLM does meanwhile */

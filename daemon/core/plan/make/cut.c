@@ -6,8 +6,8 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/recompute.h"
-#include "core/plan/cost/zero.h"
+#include "core/plan/cost/stage/recompute.h"
+#include "core/plan/cost/stage/zero.h"
 #include "core/plan/make/split.h"
 #include "core/plan/make/zero.h"
 

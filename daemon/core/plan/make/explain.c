@@ -9,8 +9,8 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/context_work.h"
 #include "core/plan/cost/edges.h"
-#include "core/plan/cost/offload.h"
-#include "core/plan/cost/zero.h"
+#include "core/plan/cost/stage/offload.h"
+#include "core/plan/cost/stage/zero.h"
 #include "core/plan/make/offload.h"
 #include "core/plan/make/zero.h"
 

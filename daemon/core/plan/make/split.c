@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/base/units.h"
 
 enum { ASK_EVERY = 256 /* cells: whether to go on */ };

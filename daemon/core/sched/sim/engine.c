@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/base/stop.h"
+#include "core/base/system/stop.h"
 #include "core/plan/groups.h"
 #include "core/sched/proof/find_cycle.h"
 #include "core/sched/sim/links.h"

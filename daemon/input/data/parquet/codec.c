@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "core/base/library.h"
+#include "core/base/system/library.h"
 
 /* The functions that are needed of snappy-c.h and zstd.h; their names and types are fixed. */
 struct snappy {

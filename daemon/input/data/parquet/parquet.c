@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 enum { TAIL = 8, FOOTER_MAX = 256 * 1024 * 1024, KEPT_BYTES = 128 * 1024 * 1024 };
 

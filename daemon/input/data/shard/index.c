@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/data/shard/shape.h"
 
 enum { BLOCK = 256 * 1024, SPREAD_BYTES = 64 * 1024 * 1024 };

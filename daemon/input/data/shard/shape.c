@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/base/io.h"
 #include "core/base/str.h"
+#include "core/base/system/io.h"
 #include "core/doc/doc.h"
 #include "input/data/record/record.h"
 #include "input/data/shard/json_tolerant.h"

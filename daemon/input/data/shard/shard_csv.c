@@ -6,7 +6,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/data/shard/csv.h"
 #include "input/data/shard/index.h"
 #include "input/data/shard/json_tolerant.h"

@@ -1,7 +1,7 @@
 /* A file of JSON: an array of samples, or one a line. */
 #include <stdlib.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/data/shard/index.h"
 #include "input/data/shard/json_tolerant.h"
 #include "input/data/shard/shard_kinds.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 
 enum { BLOCK = 512, EXTRA_MAX = 1024 * 1024, MEMBERS_MAX = 100 * 1000 * 1000 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/doc/doc.h"
 #include "input/data/shard/json_tolerant.h"
 #include "input/data/shard/tar_sample.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/library.h"
+#include "core/base/system/library.h"
 
 /* clang-format off */
 #define FUNCTIONS(X) X(soxr_create) X(soxr_process) X(soxr_delete) X(soxr_quality_spec) X(soxr_io_spec)

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
-#include "core/base/library.h"
+#include "core/base/system/io.h"
+#include "core/base/system/library.h"
 
 /* clang-format off */
 #define FUNCTIONS(X) X(sf_open_virtual) X(sf_close) X(sf_readf_float) X(sf_error) X(sf_error_number)

@@ -2,7 +2,7 @@
  * reading hands over the frames that are wanted, as RGB.
  *
  * Files are decoded with ffmpeg's libraries where the program was built with them and they are installed
- * (core/base/library.h); otherwise a file is refused by name and frames as pictures are what there is. What a file
+ * (core/base/system/library.h); otherwise a file is refused by name and frames as pictures are what there is. What a file
  * may be is a list of containers, and nothing that a file names is opened. Frames are as the decoder gives them,
  * which is what PyAV hands to transformers: converted by swscale, not turned.
  *

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "input/media/video/clip_parts.h"
 
 enum { ENTRIES_MAX = 1 << 20 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
-#include "core/base/library.h"
+#include "core/base/system/io.h"
+#include "core/base/system/library.h"
 
 #define TEXT(x)            #x
 #define FILE_NAME(name, v) "lib" name ".so." TEXT(v)

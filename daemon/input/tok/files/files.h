@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "core/base/io.h"
+#include "core/base/system/io.h"
 #include "core/doc/findings.h"
 
 enum { TOK_MAX_ID = 1 << 24, TOK_FILE_MAX_BYTES = 256 * 1024 * 1024 };

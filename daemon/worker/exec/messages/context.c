@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/plan/groups.h"
 
 static bool meets(const struct cs_exec *exec)
@@ -123,7 +123,7 @@ static void finish_on_device(void *user, int32_t which)
     note(peers->exec, cs_context_comm_finish(peers->comm, which, &err), &err);
 }
 
-/* Groups of heads (worker/model/context_groups.h), and of rows that are summed: where they travel beside
+/* Groups of heads (worker/model/halves/context_groups.h), and of rows that are summed: where they travel beside
  * computing, with as many bytes as fill the links. For tests and comparisons the environment says
  * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. More groups
  * of heads were slower, each costs a tenth of a millisecond (tests/bench/RESULTS.md). */

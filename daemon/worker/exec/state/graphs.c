@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/system/clock.h"
 #include "worker/device/tape.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 #include "core/sched/proof/limits.h"
 
 enum { SPIN_NS = 200 * 1000, NAP_NS = 50 * 1000, CHECK_NS = 100 * 1000 * 1000 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/system/clock.h"
 
 bool cs_exec_is_ready(const struct cs_exec *exec, const struct cs_action *action)
 {

@@ -1,0 +1,487 @@
+/* From graph, cluster and profile to the numbers of a search. */
+#include "core/search/problem/problem.h"
+#include "core/model/tensor_parallel.h"
+#include "core/plan/context.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/cost.h"
+#include "core/plan/cost/experts.h"
+#include "core/plan/cost/stage/zero.h"
+#include "core/plan/make/planner.h"
+
+#include <string.h>
+
+enum { MAX_OPTIONS = 1024, MAX_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
+
+struct builder {
+    const struct cs_graph *graph; /* as a rank has it that shares experts with others */
+    const struct cs_graph *whole;
+    const struct cs_device_class *device;
+    const struct cs_profile *profile;
+    struct cs_slot_budget budget;
+    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
+    int32_t node, widest;       /* ranks of a node; of a tp * cp group */
+    const struct cs_spec *spec;
+    struct cs_context_work keys[MAX_CONTEXTS],
+        heads[MAX_CONTEXTS];                     /* of 2^i ranks, as what moves */
+    const struct cs_layer_parts *parts;          /* (n_layers) how these grow */
+    const struct cs_graph *spread[MAX_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
+    struct cs_arena *arena;
+};
+
+struct at { /* one layer under one layout */
+    int32_t tp, cp, ep;
+    enum cs_recompute recompute;
+    struct cs_layer_work work;
+    int64_t rows;                          /* of one rank */
+    const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
+};
+
+static int64_t over(int64_t value, int64_t by)
+{
+    return (value + by - 1) / by;
+}
+
+static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
+{
+    return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
+}
+
+int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns)
+{
+    if (n < 2)
+        return 0;
+    return bytes_ns((int64_t)((double)bytes * 2 * (n - 1) / n), bytes_per_s) +
+           2 * (int64_t)(n - 1) * latency_ns;
+}
+
+/* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
+static bool is_cut(const struct cs_param *param)
+{
+    static const bool cut[CS_PARAM_ROLE_COUNT] = {
+        [CS_PARAM_EMBED] = true,       [CS_PARAM_Q_W] = true,
+        [CS_PARAM_Q_B] = true,         [CS_PARAM_K_W] = true,
+        [CS_PARAM_K_B] = true,         [CS_PARAM_V_W] = true,
+        [CS_PARAM_V_B] = true,         [CS_PARAM_O_W] = true,
+        [CS_PARAM_GATE_W] = true,      [CS_PARAM_GATE_B] = true,
+        [CS_PARAM_UP_W] = true,        [CS_PARAM_UP_B] = true,
+        [CS_PARAM_DOWN_W] = true,      [CS_PARAM_HEAD_W] = true,
+        [CS_PARAM_PROJ_W] = true,      [CS_PARAM_MIX_QKV_W] = true,
+        [CS_PARAM_MIX_Z_W] = true,     [CS_PARAM_MIX_B_W] = true,
+        [CS_PARAM_MIX_A_W] = true,     [CS_PARAM_CONV_W] = true,
+        [CS_PARAM_DT_BIAS] = true,     [CS_PARAM_A_LOG] = true,
+        [CS_PARAM_MIX_OUT_W] = true,   [CS_PARAM_EXPERT_GATE_W] = true,
+        [CS_PARAM_EXPERT_UP_W] = true, [CS_PARAM_EXPERT_DOWN_W] = true,
+    };
+    /* columns of the first product, rows of the second */
+    return cut[param->role] || (param->role == CS_PARAM_PROJ_B && param->part == 0);
+}
+
+/* elements of the tied table on a rank */
+static int64_t tied_count(const struct builder *b, int32_t tp, bool is_trained)
+{
+    const struct cs_param *p = &b->graph->params[b->graph->tied_param];
+    return !is_trained || p->is_trainable ? over(p->count, tp) : 0;
+}
+
+static void count_shared(const struct builder *b, int32_t tp, struct cs_search_layer *out)
+{
+    const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->weight_bytes = tied_count(b, tp, false) * cs_device_element_bytes(b->device);
+    out->n_trained = tied_count(b, tp, true);
+    out->grad_bytes = b->graph->keeps_bf16 ? out->n_trained * state.grad : 0;
+    out->optim_bytes = out->n_trained * (state.all - state.grad);
+}
+
+/* Where ranks share experts as many more have the same of what is left of each: what they divide among
+ * themselves, state of the optimizer and its work, is as much as of all experts among all ranks. */
+static void count_bytes(const struct builder *b, const struct cs_layer *layer, int32_t tp,
+                        struct cs_search_layer *out)
+{
+    int64_t held = 0, trained = 0, divided = 0;
+    int element = cs_device_element_bytes(b->device);
+    for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
+        const struct cs_param *p = &b->graph->params[i];
+        int64_t n = is_cut(p) ? over(p->count, tp) : p->count;
+        held += n;
+        trained += p->is_trainable ? n : 0;
+        const int64_t all = b->whole->params[i].count;
+        divided += !p->is_trainable ? 0 : is_cut(p) ? over(all, tp) : all;
+    }
+    if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
+        held += tied_count(b, tp, false);
+        trained += tied_count(b, tp, true);
+        divided += tied_count(b, tp, true);
+    }
+    out->weight_bytes = held * element;
+    const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->n_trained = divided;
+    out->grad_bytes = trained * state.grad;
+    out->optim_bytes = divided * (state.all - state.grad);
+}
+
+/* numbers that a layer keeps of a row and its level of recompute does not */
+static int64_t dropped(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       enum cs_keep_share share)
+{
+    return cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, share) -
+           cs_keep_elements(b->graph, layer, at->recompute, share);
+}
+
+static int64_t exchange_bytes(const struct builder *b, const struct cs_layer *layer,
+                              const struct at *at)
+{
+    struct cs_attention own = *cs_layer_attention(b->graph, layer);
+    const int element = cs_device_element_bytes(b->device);
+    if (!at->context->moves_heads)
+        return over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows, element), at->tp);
+    cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
+    return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
+}
+
+/* Inputs, normed inputs and statistics are whole on every tp rank; heads and MLP are cut. */
+static void count_saved(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                        struct cs_search_layer *out)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    const int64_t row = (int64_t)cs_device_element_bytes(b->device) * at->rows;
+    const int64_t whole = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_WHOLE);
+    const int64_t cut = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_CUT);
+    out->saved_bytes = whole + over(cut, at->tp);
+    if (layer->kind == CS_LAYER_HEAD)
+        out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
+    if (at->context && layer->attention >= 0)
+        out->work_bytes = exchange_bytes(b, layer, at);
+    if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
+        return;
+    if (at->recompute == CS_RECOMPUTE_FULL) {
+        out->work_bytes += out->saved_bytes;
+        out->saved_bytes = row * cs_keep_elements(b->graph, layer, at->recompute, CS_KEEP_ALL);
+        return;
+    }
+    out->saved_bytes -= row * (dropped(b, layer, at, CS_KEEP_WHOLE) +
+                               over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
+}
+
+static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       int64_t fwd_ns)
+{
+    if (at->recompute == CS_RECOMPUTE_FULL)
+        return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
+    const int64_t elements = at->rows * (dropped(b, layer, at, CS_KEEP_WHOLE) +
+                                         over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
+    return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
+}
+
+/* the device, its link that over which the group talks */
+static struct cs_device_class link_of(const struct builder *b, const struct at *at)
+{
+    struct cs_device_class d = *b->device;
+    if (at->tp * at->cp > b->node) {
+        d.link_bytes_per_s = d.net_bytes_per_s;
+        d.link_latency_ns = d.net_latency_ns;
+    }
+    return d;
+}
+
+static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32_t n, int64_t bytes)
+{
+    const struct cs_device_class d = link_of(b, at);
+    return cs_ring_ns(n, bytes, d.link_bytes_per_s, d.link_latency_ns);
+}
+
+/* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
+ * taken to be split evenly. fixed_ns: of no rows. */
+static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
+                             const struct at *at, int64_t *fixed_ns)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    int element = cs_device_element_bytes(b->device);
+    bool is_lookup = layer->kind == CS_LAYER_EMBED && arch->kind == CS_MODULE_LLM;
+    int times = layer->kind == CS_LAYER_BLOCK                    ? 2
+                : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
+                                                                 : 0;
+    *fixed_ns = times * group_ring_ns(b, at, at->tp, 0);
+    int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
+    if (layer->attention >= 0 && at->context == NULL) {
+        const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
+        int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
+        ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
+        *fixed_ns += group_ring_ns(b, at, at->cp, 0) / 2;
+    }
+    return ns;
+}
+
+/* Products are divided by tp too; a context does what its rank with most does. */
+static void time_layer(const struct builder *b, const struct cs_layer *layer, const struct at *at,
+                       struct cs_search_layer *out)
+{
+    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
+    const bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
+                            layer->kind == CS_LAYER_PROJECTOR;
+    const int64_t tp = is_product ? at->tp : 1, shares = at->context ? tp : tp * at->cp;
+    int64_t fixed_ns;
+    const int64_t wait_ns = collective_ns(b, layer, at, &fixed_ns);
+    const struct cs_layer_cost *whole = &b->cost[layer->id];
+    struct cs_layer_cost cost = {over(whole->fwd_ns, shares), over(whole->bwd_input_ns, shares),
+                                 over(whole->bwd_weight_ns, shares)};
+    struct cs_layer_cost fixed = cs_measured_fixed(b->profile, b->graph, layer, 1, 1);
+    fixed.fwd_ns /= shares;
+    fixed.bwd_input_ns /= shares;
+    if (at->context) {
+        const struct cs_device_class link = link_of(b, at);
+        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, at->tp, &cost,
+                        &fixed);
+    }
+    out->fwd_ns = cost.fwd_ns + wait_ns;
+    out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
+    out->bwd_weight_ns = cost.bwd_weight_ns;
+    out->fwd_fixed_ns = fixed.fwd_ns + fixed_ns;
+    out->bwd_fixed_ns = fixed.bwd_input_ns + (has_backward ? fixed_ns : 0);
+}
+
+/* rows between the ranks of experts */
+static void time_ways(const struct builder *b, const struct cs_layer *layer, struct at at,
+                      struct cs_search_layer *out)
+{
+    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
+    if (at.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
+        return;
+    at.cp = at.ep > at.cp ? at.ep : at.cp; /* whom they reach */
+    const struct cs_device_class link = link_of(b, &at);
+    out->fwd_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_FWD, at.ep, &link);
+    if (layer->needs_input_grad || layer->needs_weight_grad)
+        out->bwd_input_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_BWD, at.ep, &link);
+}
+
+static void fill_layer(const struct builder *b, const struct cs_layer *layer, struct at at,
+                       struct cs_search_layer *out)
+{
+    struct cs_layer_cost measured;
+    at.work = cs_layer_work(b->graph, layer, &b->budget);
+    at.rows =
+        at.context ? cs_context_most((int32_t)at.work.tokens, at.cp) : over(at.work.tokens, at.cp);
+    *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
+                                    .needs_input_grad = layer->needs_input_grad};
+    const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
+    if (at.tp * at.cp > 1 &&
+        cs_profile_cost(b->profile, b->graph, layer, at.tp, at.cp, x, &measured)) {
+        out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
+        out->bwd_input_ns = measured.bwd_input_ns;
+        out->bwd_weight_ns = measured.bwd_weight_ns;
+        const struct cs_layer_cost fixed =
+            cs_measured_fixed(b->profile, b->graph, layer, at.tp, at.cp);
+        out->fwd_fixed_ns = fixed.fwd_ns;
+        out->bwd_fixed_ns = fixed.bwd_input_ns;
+    } else {
+        time_layer(b, layer, &at, out);
+    }
+    time_ways(b, layer, at, out);
+    int64_t redo = redo_ns(b, layer, &at, out->fwd_ns);
+    out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
+    out->blind_ns = 3 * out->fwd_ns + redo;
+    count_bytes(b, layer, at.tp, out);
+    count_saved(b, layer, &at, out);
+}
+
+/* Heads move, or keys: as the job says, else what takes less, as plans choose. */
+static bool moves_heads(const struct builder *b, int32_t tp, int i)
+{
+    const struct at at = {.tp = tp, .cp = 1 << i};
+    const struct cs_device_class link = link_of(b, &at);
+    const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->parts};
+    if (!cs_spec_chooses_exchange(b->spec))
+        return cs_spec_moves_heads(b->spec);
+    if (b->spec->context_rows > 0 || !cs_context_heads_divide(b->graph, tp, at.cp, NULL))
+        return false;
+    const struct cs_context_way keys = cs_context_way_of(&b->keys[i], &of, tp),
+                                heads = cs_context_way_of(&b->heads[i], &of, tp);
+    return cs_context_prefers_heads(&keys, &heads);
+}
+
+/* of 2^i ranks */
+static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int32_t tp,
+                                                int i)
+{
+    if (branch != b->graph->llm || i == 0)
+        return NULL;
+    return moves_heads(b, tp, i) ? &b->heads[i] : &b->keys[i];
+}
+
+/* The graphs of the rank with most experts of those that share them. */
+static void spread_experts(struct builder *b)
+{
+    const int32_t llm = b->whole->llm;
+    b->spread[0] = b->whole;
+    for (int i = 1; i < MAX_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, NULL) == CS_OK; i++) {
+        struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
+        struct cs_tp_view view;
+        tp[llm] = (struct cs_tp){.ep = 1 << i, .ep_at = (1 << i) - 1};
+        cs_tp_view_make(b->whole, tp, b->arena, &view);
+        b->spread[i] = view.graph;
+    }
+}
+
+/* under every ep that the experts of the branch allow, beside what `at` says */
+static void add_spread(const struct builder *b, int32_t branch, struct at at,
+                       struct cs_search_branch *out, struct cs_search_option *option)
+{
+    const struct cs_branch *from = &b->whole->branches[branch];
+    struct builder own = *b;
+    for (int s = 0; s < MAX_CONTEXTS && b->spread[s] != NULL; s++) {
+        at.ep = 1 << s;
+        if (cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
+            break;
+        own.graph = b->spread[s];
+        struct cs_search_layer *layer =
+            CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
+        for (int32_t i = 0; i < from->n_layers; i++)
+            fill_layer(&own, &own.graph->layers[from->first_layer + i], at, &layer[i]);
+        CS_ASSERT(out->n_options < MAX_OPTIONS);
+        struct cs_search_option *o = &option[out->n_options++];
+        *o = (struct cs_search_option){.tp = at.tp,
+                                       .cp = at.cp,
+                                       .ep = at.ep,
+                                       .moves_heads = at.context != NULL && at.context->moves_heads,
+                                       .recompute = at.recompute,
+                                       .layer = layer};
+        if (b->whole->is_tied && from->encoder < 0)
+            count_shared(b, at.tp, &o->shared);
+    }
+}
+
+static void add_options(const struct builder *b, int32_t branch, struct cs_search_branch *out)
+{
+    const struct cs_branch *from = &b->graph->branches[branch];
+    struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
+    const struct at full = {.recompute = CS_RECOMPUTE_FULL};
+    bool keeps = false; /* something that can be made again */
+    for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
+        keeps = keeps || dropped(b, &b->graph->layers[l], &full, CS_KEEP_ALL) > 0;
+    for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
+        if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
+            continue;
+        for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++) {
+            const struct cs_context_work *context = context_of(b, branch, tp, c);
+            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++)
+                add_spread(
+                    b, branch,
+                    (struct at){
+                        .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .context = context},
+                    out, option);
+        }
+    }
+    out->option = option;
+}
+
+/* of the forward FLOPs of a full slot; items that are alike attend alike */
+static double quad_share(const struct builder *b, const struct cs_branch *from)
+{
+    int64_t all = 0, linear = 0;
+    if (from->encoder >= 0 && from->has_one_size)
+        return 0;
+    for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++) {
+        const struct cs_layer *layer = &b->graph->layers[l];
+        struct cs_layer_work work = cs_layer_work(b->graph, layer, &b->budget);
+        all += cs_layer_fwd_flops(b->graph, layer, work.tokens, work.pairs, work.label_rows);
+        linear += cs_layer_fwd_flops(b->graph, layer, work.tokens, 0, work.label_rows);
+    }
+    return all > 0 ? (double)(all - linear) / (double)all : 0;
+}
+
+static void add_branch(const struct builder *b, int32_t branch, struct cs_search_branch *out)
+{
+    const struct cs_branch *from = &b->graph->branches[branch];
+    const int32_t e = from->encoder;
+    const int64_t rows = e < 0 ? b->budget.seq_tokens : b->budget.enc[e].rows;
+    const int64_t inner = e < 0 ? rows : b->budget.enc[e].patches;
+    const struct cs_layer *first = &b->graph->layers[from->first_layer];
+    int element = cs_device_element_bytes(b->device);
+    out->name = from->name;
+    out->n_layers = from->n_layers;
+    out->inner_bytes = inner * cs_layer_arch(b->graph, first)->width * element;
+    out->out_bytes =
+        e < 0 ? 0 : (int64_t)cs_budget_fills(&b->budget, e) * from->out_width * element;
+    out->n_items = e < 0 ? 0 : b->budget.enc[e].items;
+    out->rows = rows;
+    out->item_rows = e >= 0 && !from->has_one_size ? b->budget.enc[e].item_rows : 0;
+    out->quad_share = quad_share(b, from);
+    add_options(b, branch, out);
+}
+
+static struct cs_search_optimizer optimizer_of(const struct builder *b)
+{
+    const bool is_bf16 = b->graph->keeps_bf16;
+    struct cs_search_optimizer out = {.state = is_bf16 ? "bf16" : "fp32",
+                                      .param_bytes = cs_device_element_bytes(b->device) +
+                                                     cs_state_bytes(is_bf16, b->device).all};
+    out.source = cs_profile_step(b->profile, is_bf16, &out.step);
+    return out;
+}
+
+/* of 2^i ranks, both ways to exchange */
+static enum cs_status make_context(struct builder *b, int i, struct cs_err *err)
+{
+    CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, 1 << i, b->arena,
+                                &b->keys[i], err));
+    return cs_context_work_make(b->graph, &b->budget, b->spec->context, true, 1 << i, b->arena,
+                                &b->heads[i], err);
+}
+
+static const struct cs_layer_parts *make_parts(const struct builder *b)
+{
+    const int32_t n = b->graph->n_layers;
+    struct cs_layer_parts *parts = CS_NEW_ARRAY(b->arena, struct cs_layer_parts, n);
+    for (int32_t i = 0; i < n; i++)
+        parts[i] = cs_cost_parts(b->graph, &b->graph->layers[i], &b->budget, b->profile);
+    return parts;
+}
+
+enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                                      const struct cs_cluster *cluster,
+                                      const struct cs_profile *profile, bool may_leave_node,
+                                      struct cs_arena *arena, struct cs_search_problem **out,
+                                      struct cs_err *err)
+{
+    struct builder b = {.spec = spec,
+                        .graph = graph,
+                        .whole = graph,
+                        .device = cluster->device,
+                        .profile = profile,
+                        .arena = arena};
+    if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
+        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
+                       graph->n_branches, CS_SEARCH_MAX_BRANCHES);
+    if ((int64_t)cluster->n_nodes * cluster->devices_per_node > CS_LAYOUT_MAX_RANKS)
+        return cs_fail(err, CS_PLAN, "the cluster has more than %d devices", CS_LAYOUT_MAX_RANKS);
+    CS_TRY(cs_plan_budget(spec, graph, &b.budget, err));
+    b.cost = CS_NEW_ARRAY(arena, struct cs_layer_cost, graph->n_layers);
+    cs_layer_costs(graph, &b.budget, cluster->device, b.cost);
+    const struct cs_layer *missing; /* keeps its roofline */
+    if (profile)
+        CS_TRY(cs_measured_layer_costs(spec, graph, &b.budget, cluster->device, profile, b.cost,
+                                       &missing, err));
+    struct cs_search_problem *problem = CS_NEW(arena, struct cs_search_problem);
+    *problem = (struct cs_search_problem){.n_branches = graph->n_branches,
+                                          .llm = graph->llm,
+                                          .n_ranks = cluster->n_nodes * cluster->devices_per_node,
+                                          .ranks_per_node = cluster->devices_per_node,
+                                          .mem_bytes = cluster->device->mem_bytes,
+                                          .bytes_per_s = cluster->device->bytes_per_s,
+                                          .link_bytes_per_s = cluster->device->link_bytes_per_s,
+                                          .link_latency_ns = cluster->device->link_latency_ns,
+                                          .net_bytes_per_s = cluster->device->net_bytes_per_s,
+                                          .net_latency_ns = cluster->device->net_latency_ns,
+                                          .optimizer = optimizer_of(&b)};
+    problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
+    b.parts = make_parts(&b);
+    b.node = cluster->devices_per_node;
+    b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
+    b.widest = b.widest < 64 ? b.widest : 64;
+    for (int32_t i = 1; 1 << i <= b.widest; i++)
+        CS_TRY(make_context(&b, i, err));
+    spread_experts(&b);
+    for (int32_t i = 0; i < graph->n_branches; i++)
+        add_branch(&b, i, &problem->branch[i]);
+    *out = problem;
+    return CS_OK;
+}

@@ -1,0 +1,93 @@
+/* What a search looks at: branches of layers, each with its costs and bytes on one rank under every
+ * (tp, cp, recompute) that is allowed. Plain numbers: made from a graph and a cluster, or by hand
+ * in experiments. Times in nanoseconds of one slot filled to its budgets, bytes of one rank. */
+#ifndef CS_SEARCH_PROBLEM_H
+#define CS_SEARCH_PROBLEM_H
+
+#include "core/plan/cost/profile.h"
+#include "core/plan/layout.h"
+#include "core/plan/plan.h"
+
+struct cs_search_layer {
+    int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
+    int64_t fwd_fixed_ns,
+        bwd_fixed_ns; /* of fwd_ns, of bwd_input_ns: what a short slot takes as well */
+    int64_t redo_ns;  /* recomputed in the backward; 0 where there is none */
+    int64_t blind_ns; /* what a planner that ignores freezing takes: 3 F, and what is redone */
+    int64_t weight_bytes, grad_bytes, optim_bytes; /* the last two by optimizer.state */
+    int64_t n_trained;                             /* parameters of a rank that train */
+    int64_t saved_bytes;                           /* per slot in flight */
+    int64_t work_bytes;                            /* while the layer runs */
+    bool is_trained, needs_input_grad;
+};
+
+struct cs_search_option {
+    int32_t tp, cp;
+    int32_t ep;       /* divides dp * cp; 0: 1 */
+    bool moves_heads; /* between ranks of the context: all of them split every slot */
+    enum cs_recompute recompute;
+    const struct cs_search_layer *layer; /* (n_layers) */
+    /* bytes and parameters of a tied table that its two layers count both and one rank that has
+     * them both holds once; where state is fp32 each has a gradient of its own */
+    struct cs_search_layer shared;
+};
+
+struct cs_search_branch {
+    const char *name;
+    int32_t n_layers, n_options;
+    const struct cs_search_option *option;
+    int64_t inner_bytes; /* rows between its stages, of one slot, before they are cut by tp * cp */
+    int64_t out_bytes;   /* rows it hands to the LLM */
+    int32_t n_items; /* of a slot: what more replicas of an encoder share; 0: it cannot be shared */
+    int64_t rows;    /* of a slot */
+    /* Encoder whose items differ in size: of the largest. A sample's rows are taken for one item, those
+     * beyond it for others like it. 0: all are alike, or the LLM, where a sample attends whole. */
+    int64_t item_rows;
+    double
+        quad_share; /* of its time in a full slot that grows with the square of a sample's rows */
+};
+
+enum { CS_SEARCH_MAX_BRANCHES = CS_LAYOUT_MAX_BRANCHES };
+
+/* What a search takes the optimizer for. */
+struct cs_search_optimizer {
+    const char *state;   /* optimizer.state: "fp32", "bf16"; NULL: bytes were given by hand */
+    int64_t param_bytes; /* of a trained parameter with its weight and gradient */
+    enum cs_step_source source;
+    struct cs_profile_step step; /* all 0: CS_STEP_BYTES */
+};
+
+struct cs_search_problem {
+    struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* in dataflow order */
+    int32_t n_branches, llm;                                /* llm: which branch is the LLM */
+    int32_t n_ranks, ranks_per_node;
+    int64_t mem_bytes;                         /* of a rank, 0: no bound */
+    int32_t zero_turns;                        /* core/plan/cost/stage/zero.h; 0: 1 */
+    int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured
+                                                * takes no time */
+    int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
+    int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
+    struct cs_search_optimizer optimizer;
+};
+
+/* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node (or
+ * up to 64 ranks when groups may leave it), recompute none, selective, full where something is
+ * saved. profile may be NULL: the roofline. Bytes and times of the optimizer are those of the
+ * graph's state (keeps_bf16).
+ *
+ * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
+ * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides
+ * the rows; a block gathers keys and values, and scatters their gradients: of the LLM by the spec's rule
+ * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
+ * some row sees; of encoders evenly, all keys. Collectives are rings over the link of a node, or of the
+ * network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
+ * it. ep in 1, 2, 4 ... of an LLM with experts: each rank has its part of those of every layer, keeps as
+ * many rows of pairs as can come to it, and waits for their ways (core/plan/cost/experts.h). */
+enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
+                                      const struct cs_cluster *cluster,
+                                      const struct cs_profile *profile, bool may_leave_node,
+                                      struct cs_arena *arena, struct cs_search_problem **out,
+                                      struct cs_err *err) CS_NODISCARD;
+int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns);
+
+#endif
