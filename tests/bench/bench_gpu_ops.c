@@ -13,26 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/gpu_mixers.h"
 #include "core/base/buf.h"
-#include "kernels/device.h"
-#include "kernels/ops.h"
 
 #define POOL_BYTES ((size_t)10 << 30)
 #define WARMUP     3
 #define ROUNDS     11
-
-enum { FIRST, TUNED, BEST, VARIANTS }; /* handles with 0, 8 and 64 candidates for plans */
-
-struct bench {
-    const struct cs_ops *ops;
-    const struct cs_device_ops *device;
-    void *handle, *stream, *begin, *end;
-    char *pool, *ints; /* random bf16; int32 below 8192 */
-    const struct cs_patch_place *places;
-    struct cs_ctx ctx, variant[VARIANTS];
-    double copy_gbps, gemm_tflops;
-    char *const *only; /* NULL-terminated */
-};
 
 struct item {
     const char *name;
@@ -48,21 +34,6 @@ static void must(enum cs_status status, const struct cs_err *err)
         return;
     fprintf(stderr, "%s\n", err->text);
     exit(1);
-}
-
-static char *at(const struct bench *b, int64_t gib_quarters)
-{
-    return b->pool + ((size_t)gib_quarters << 28);
-}
-
-static float *at_f32(const struct bench *b, int64_t gib_quarters)
-{
-    return (float *)(void *)at(b, gib_quarters);
-}
-
-static const int32_t *ids(const struct bench *b)
-{
-    return (const int32_t *)(const void *)b->ints;
 }
 
 static void do_copy(struct bench *b, const int64_t *n)
@@ -291,132 +262,6 @@ static void do_xent(struct bench *b, const int64_t *n)
     ctx.workspace_bytes = n[3] > 0 ? (size_t)n[3] << 20 : ctx.workspace_bytes;
     b->ops->linear_xent(&ctx, n[0], n[1], n[2], at(b, 0), at(b, 4), ids(b), 0.0f,
                         (double *)(void *)at(b, 16), NULL, NULL, at(b, 8), at_f32(b, 10));
-}
-
-/* One causal document: the plan's arrays are pos = row, doc = 0 in the last quarter of ints. */
-static void attention(struct bench *b, const int64_t *n, bool is_grad)
-{
-    const int32_t *pos = ids(b) + (1 << 20), *doc = pos + (1 << 18), *segment = doc + (1 << 18);
-    const int32_t heads = (int32_t)n[1], kv = (int32_t)n[2], d = (int32_t)n[3];
-    const struct cs_attention_shape s = {.tokens = (int32_t)n[0],
-                                         .heads = heads,
-                                         .kv_heads = kv,
-                                         .head_dim = d,
-                                         .q_stride = heads * d,
-                                         .kv_stride = kv * d,
-                                         .o_stride = heads * d,
-                                         .scale = 1.0f / sqrtf((float)d)};
-    const struct cs_mask_plan plan = {.rule = {.kind = CS_MASK_CAUSAL},
-                                      .n_tokens = s.tokens,
-                                      .doc = doc,
-                                      .pos = pos,
-                                      .n_segments = 1,
-                                      .segment = segment};
-    if (is_grad)
-        b->ops->attention_grad(&b->ctx, &s, &plan, at(b, 0), at(b, 1), at(b, 2), at(b, 8),
-                               at_f32(b, 9), at(b, 3), at(b, 10), at(b, 11), at(b, 12));
-    else
-        b->ops->attention(&b->ctx, &s, &plan, at(b, 0), at(b, 1), at(b, 2), at(b, 8), at_f32(b, 9));
-}
-
-static void do_attention(struct bench *b, const int64_t *n)
-{
-    attention(b, n, false);
-}
-
-static void do_attention_grad(struct bench *b, const int64_t *n)
-{
-    attention(b, n, true);
-}
-
-/* n: rows, heads, key heads, width of keys and values; gates, made once, in quarters 20 and 21 */
-static void delta(struct bench *b, const int64_t *n, bool is_grad)
-{
-    const int32_t *pos = ids(b) + (1 << 20), *doc = pos + (1 << 18), *segment = doc + (1 << 18);
-    const int32_t width = (int32_t)n[3];
-    const struct cs_delta_shape s = {(int32_t)n[1], (int32_t)n[2], width,        width,
-                                     n[2] * width,  n[1] * width,  n[1] * width, 1e-6f};
-    const struct cs_mask_plan plan = {
-        .n_tokens = (int32_t)n[0], .doc = doc, .n_segments = 1, .segment = segment};
-    const struct cs_delta_in in = {at(b, 0), at(b, 1), at(b, 2), at_f32(b, 20), at_f32(b, 21)};
-    const struct cs_delta_out out = {at(b, 10), at(b, 11), at(b, 12), at_f32(b, 13), at_f32(b, 14)};
-    if (is_grad)
-        b->ops->delta_grad(&b->ctx, &s, &plan, &in, at(b, 3), &out);
-    else
-        b->ops->delta(&b->ctx, &s, &plan, &in, at(b, 8));
-}
-
-static void do_delta(struct bench *b, const int64_t *n)
-{
-    delta(b, n, false);
-}
-
-static void do_delta_grad(struct bench *b, const int64_t *n)
-{
-    delta(b, n, true);
-}
-
-/* n: rows, channels, taps */
-static void do_conv(struct bench *b, const int64_t *n)
-{
-    const int32_t *doc = ids(b) + (1 << 20) + (1 << 18);
-    const struct cs_mask_plan plan = {.n_tokens = (int32_t)n[0], .doc = doc};
-    b->ops->short_conv(&b->ctx, &plan, n[1], (int32_t)n[2], at(b, 0), n[1], at(b, 4), at(b, 8),
-                       n[1]);
-}
-
-static void do_conv_grad(struct bench *b, const int64_t *n)
-{
-    const int32_t *doc = ids(b) + (1 << 20) + (1 << 18);
-    const struct cs_mask_plan plan = {.n_tokens = (int32_t)n[0], .doc = doc};
-    b->ops->short_conv_grad(&b->ctx, &plan, n[1], (int32_t)n[2], at(b, 0), n[1], at(b, 4), at(b, 2),
-                            n[1], at(b, 8), at_f32(b, 12));
-}
-
-static void do_gate(struct bench *b, const int64_t *n)
-{
-    b->ops->delta_gate(&b->ctx, n[0], (int32_t)n[1], at(b, 0), at(b, 1), n[1], at(b, 2), at(b, 3),
-                       at_f32(b, 20), at_f32(b, 21));
-}
-
-static void do_gate_grad(struct bench *b, const int64_t *n)
-{
-    b->ops->delta_gate_grad(&b->ctx, n[0], (int32_t)n[1], at(b, 0), at(b, 1), n[1], at(b, 2),
-                            at(b, 3), at_f32(b, 4), at_f32(b, 5), at(b, 8), at(b, 9), n[1],
-                            at_f32(b, 12), at_f32(b, 13));
-}
-
-/* n: places, in, out, experts; what experts have differs by a few tens of rows */
-enum { EXPERTS_AT = (1 << 20) + (1 << 19) + 64, EXPERTS_MOST = 1 << 10 };
-
-static struct cs_moe_groups groups(const struct bench *b, const int64_t *n)
-{
-    return (struct cs_moe_groups){ids(b) + EXPERTS_AT + (n[3] > 8 ? EXPERTS_MOST : 0),
-                                  (int32_t)n[3], n[0]};
-}
-
-static void fill_experts(int32_t *first, int32_t places, int32_t experts)
-{
-    for (int32_t e = 0; e <= experts; e++)
-        first[e] = places / experts * e + (e % experts > 0 ? e * e * 7 % 97 - 48 : 0);
-}
-
-static void do_experts(struct bench *b, const int64_t *n)
-{
-    const struct cs_moe_groups g = groups(b, n);
-    b->ops->moe_linear(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at(b, 12));
-}
-
-static void do_experts_dgrad(struct bench *b, const int64_t *n)
-{
-    const struct cs_moe_groups g = groups(b, n);
-    b->ops->moe_linear_dgrad(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at(b, 12));
-}
-
-static void do_experts_wgrad(struct bench *b, const int64_t *n)
-{
-    const struct cs_moe_groups g = groups(b, n);
-    b->ops->moe_linear_wgrad(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at_f32(b, 12));
 }
 
 /* n: rows, heads, width of a head */
