@@ -206,20 +206,8 @@ static void call_moe_linear_wgrad(struct tape_args *a)
 }
 
 tape_call *const tape_mixers[TAPE_MIXERS] = {
-    call_copy_heads,
-    call_scale_rows,
-    call_scale_rows_grad,
-    call_sum_rows,
-    call_delta,
-    call_delta_grad,
-    call_delta_gate,
-    call_delta_gate_grad,
-    call_short_conv,
-    call_short_conv_grad,
-    call_moe_route,
-    call_moe_load,
-    call_moe_route_grad,
-    call_moe_linear,
-    call_moe_linear_dgrad,
-    call_moe_linear_wgrad,
+    call_copy_heads,     call_scale_rows,      call_scale_rows_grad,  call_sum_rows,
+    call_delta,          call_delta_grad,      call_delta_gate,       call_delta_gate_grad,
+    call_short_conv,     call_short_conv_grad, call_moe_route,        call_moe_load,
+    call_moe_route_grad, call_moe_linear,      call_moe_linear_dgrad, call_moe_linear_wgrad,
 };
