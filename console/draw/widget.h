@@ -48,6 +48,9 @@ struct cs_grid {
 /* widths for cells (n_rows, n_columns), NULL cells count as "-" */
 void cs_grid_layout(struct cs_grid *grid, const char *const *cells, int n_rows, int width);
 void cs_grid_title(const struct cs_grid *grid, struct cs_area area, int x, int y);
+/* text in the last line, and how many rows are not shown */
+void cs_grid_foot(struct cs_area area, int y, enum cs_style style, enum cs_glyph_set glyphs,
+                  const char *text, int n_hidden);
 /* styles: per column, or NULL for `style` everywhere */
 void cs_grid_row(const struct cs_grid *grid, struct cs_area area, int x, int y, enum cs_style style,
                  const enum cs_style *styles, enum cs_glyph_set glyphs, const char *const *cells);

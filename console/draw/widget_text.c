@@ -103,6 +103,19 @@ void cs_grid_title(const struct cs_grid *grid, struct cs_area area, int x, int y
     }
 }
 
+void cs_grid_foot(struct cs_area area, int y, enum cs_style style, enum cs_glyph_set glyphs,
+                  const char *text, int n_hidden)
+{
+    int width = area.w - 2;
+    if (n_hidden > 0) {
+        char more[32];
+        snprintf(more, sizeof more, "  %d more (j/k)", n_hidden);
+        cs_draw_right(area, area.w - 1, y, CS_STYLE_DIM, more);
+        width -= (int)strlen(more);
+    }
+    cs_draw_cut(area, 1, y, width, style, glyphs, text);
+}
+
 void cs_grid_row(const struct cs_grid *grid, struct cs_area area, int x, int y, enum cs_style style,
                  const enum cs_style *styles, enum cs_glyph_set glyphs, const char *const *cells)
 {

@@ -83,15 +83,8 @@ static void draw_foot(const struct cs_store *store, const struct cs_screen *scre
         snprintf(text, sizeof text, "Enter looks at it (*)   %s   %s",
                  store->found.is_job ? "R runs it" : "R: the script makes no job of it",
                  text_of(plan, "why"));
-    int width = area.w - 2;
-    if (hidden > 0) {
-        char more[32];
-        snprintf(more, sizeof more, "  %d more (j/k)", hidden);
-        cs_draw_right(area, area.w - 1, y, CS_STYLE_DIM, more);
-        width -= (int)strlen(more);
-    }
-    cs_draw_cut(area, 1, y, width, plan && !runs(plan) ? CS_STYLE_WARN : CS_STYLE_DIM,
-                screen->glyphs, text);
+    cs_grid_foot(area, y, plan && !runs(plan) ? CS_STYLE_WARN : CS_STYLE_DIM, screen->glyphs, text,
+                 hidden);
 }
 
 void cs_plan_found_draw(const struct cs_store *store, const struct cs_screen *screen,

@@ -93,15 +93,8 @@ static void draw_whatif_foot(const struct cs_store *store, const struct cs_scree
         snprintf(whole, sizeof whole, "%s   Enter shows it", row->layout);
         note = whole;
     }
-    int width = area.w - 2;
-    if (n_hidden > 0) {
-        char more[32];
-        snprintf(more, sizeof more, "  %d more (j/k)", n_hidden);
-        cs_draw_right(area, area.w - 1, y, CS_STYLE_DIM, more);
-        width -= (int)strlen(more);
-    }
-    cs_draw_cut(area, 1, y, width, row && row->error[0] ? CS_STYLE_WARN : CS_STYLE_DIM,
-                screen->glyphs, note);
+    cs_grid_foot(area, y, row && row->error[0] ? CS_STYLE_WARN : CS_STYLE_DIM, screen->glyphs, note,
+                 n_hidden);
 }
 
 void cs_plan_whatif_draw(const struct cs_store *store, const struct cs_screen *screen,
