@@ -1,10 +1,6 @@
 /* Sums up both ways over the layers of the LLM. */
 #include "core/plan/cost/context_choice.h"
-
-static int64_t over(int64_t value, int32_t by)
-{
-    return (value + by - 1) / by;
-}
+#include "core/plan/cost/round.h"
 
 struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
                                         const struct cs_context_slot_costs *of, int32_t tp)
@@ -13,8 +9,9 @@ struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
     struct cs_context_way way = {0, 0};
     for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
         const struct cs_layer_cost *whole = &of->cost[i];
-        struct cs_layer_cost fixed, cost = {over(whole->fwd_ns, tp), over(whole->bwd_input_ns, tp),
-                                            over(whole->bwd_weight_ns, tp)};
+        struct cs_layer_cost fixed,
+            cost = {cs_over(whole->fwd_ns, tp), cs_over(whole->bwd_input_ns, tp),
+                    cs_over(whole->bwd_weight_ns, tp)};
         cs_context_layer_cost(work, of->graph, &of->graph->layers[i], &of->parts[i], of->device, tp,
                               &cost, &fixed);
         way.ns += cost.fwd_ns + cost.bwd_input_ns;

@@ -6,6 +6,7 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/links.h"
+#include "core/plan/cost/round.h"
 #include "core/plan/cost/stretch.h"
 #include "core/plan/tokens/context_map.h"
 
@@ -298,18 +299,13 @@ static struct exchanges exchange_keys(const struct cs_attention *a, int64_t row,
     };
 }
 
-static int64_t over(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
-
 /* Queries, keys and values of heads go there, the output comes back; in the backward it goes along with its gradient,
  * and theirs come back. */
 static struct exchanges exchange_heads(const struct cs_attention *a, int64_t row, int32_t ranks,
                                        int32_t tp)
 {
-    const int64_t o = row * a->head_dim * over(a->n_heads, (int64_t)ranks * tp),
-                  qkv = o + 2 * row * a->head_dim * over(a->n_kv_heads, (int64_t)ranks * tp);
+    const int64_t o = row * a->head_dim * cs_over(a->n_heads, (int64_t)ranks * tp),
+                  qkv = o + 2 * row * a->head_dim * cs_over(a->n_kv_heads, (int64_t)ranks * tp);
     return (struct exchanges){
         {qkv,         o  },
         {qkv + 2 * o, qkv}

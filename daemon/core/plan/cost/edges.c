@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/round.h"
 
 static int64_t over_link(int64_t bytes, int64_t latency_ns, int64_t bytes_per_s)
 {
@@ -12,17 +13,12 @@ static int64_t over_link(int64_t bytes, int64_t latency_ns, int64_t bytes_per_s)
     return latency_ns + (int64_t)((double)bytes * 1e9 / (double)bytes_per_s);
 }
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 struct cs_edge_cost cs_primitive_cost(enum cs_primitive primitive, int32_t senders,
                                       int32_t receivers, int64_t bytes,
                                       const struct cs_edge_links *links)
 {
-    const int64_t each = divide_up(receivers, senders); /* that a sender serves */
-    const int64_t share = divide_up(bytes, receivers);
+    const int64_t each = cs_over(receivers, senders); /* that a sender serves */
+    const int64_t share = cs_over(bytes, receivers);
     struct cs_edge_cost c = {0};
     switch (primitive) {
     case CS_PRIMITIVE_NARROW:
@@ -53,7 +49,7 @@ static struct cs_edge_cost cost_on_same_ranks(const struct cs_plan *plan, int32_
 {
     const struct cs_edge_side from = cs_edge_sender(plan, edge, CS_FLOW_ROWS),
                               to = cs_edge_receiver(plan, edge, CS_FLOW_ROWS);
-    const int64_t made = divide_up(bytes, from.parts);
+    const int64_t made = cs_over(bytes, from.parts);
     const int64_t times = flow == CS_FLOW_ROWS ? to.sharers / from.sharers : 1;
     struct cs_edge_cost c = {0};
     if (primitive != CS_PRIMITIVE_ALL_GATHER && primitive != CS_PRIMITIVE_POINT_TO_POINT)

@@ -15,6 +15,12 @@ static inline int64_t cs_divide_up(cs_u128 value, int64_t by)
     return q > INT64_MAX ? INT64_MAX : (int64_t)q;
 }
 
+/* The same of a count of at least 0 and a number of ranks. */
+static inline int64_t cs_over(int64_t count, int64_t ranks)
+{
+    return cs_divide_up((cs_u128)count, ranks);
+}
+
 /* value * num / den, rounded up; 0 unless all are above 0 */
 static inline int64_t cs_scale(int64_t value, int64_t num, int64_t den)
 {

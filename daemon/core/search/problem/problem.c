@@ -5,6 +5,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/experts.h"
+#include "core/plan/cost/round.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/make/planner.h"
 
@@ -35,11 +36,6 @@ struct at { /* one layer under one layout */
     int64_t rows;                          /* of one rank */
     const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
 };
-
-static int64_t over(int64_t value, int64_t by)
-{
-    return (value + by - 1) / by;
-}
 
 static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
 {
@@ -80,7 +76,7 @@ static bool is_cut(const struct cs_param *param)
 static int64_t tied_count(const struct builder *b, int32_t tp, bool is_trained)
 {
     const struct cs_param *p = &b->graph->params[b->graph->tied_param];
-    return !is_trained || p->is_trainable ? over(p->count, tp) : 0;
+    return !is_trained || p->is_trainable ? cs_over(p->count, tp) : 0;
 }
 
 static void count_shared(const struct builder *b, int32_t tp, struct cs_search_layer *out)
@@ -101,11 +97,11 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
     int element = cs_device_element_bytes(b->device);
     for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
         const struct cs_param *p = &b->graph->params[i];
-        int64_t n = is_cut(p) ? over(p->count, tp) : p->count;
+        int64_t n = is_cut(p) ? cs_over(p->count, tp) : p->count;
         held += n;
         trained += p->is_trainable ? n : 0;
         const int64_t all = b->whole->params[i].count;
-        divided += !p->is_trainable ? 0 : is_cut(p) ? over(all, tp) : all;
+        divided += !p->is_trainable ? 0 : is_cut(p) ? cs_over(all, tp) : all;
     }
     if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
         held += tied_count(b, tp, false);
@@ -133,7 +129,7 @@ static int64_t exchange_bytes(const struct builder *b, const struct cs_layer *la
     struct cs_attention own = *cs_layer_attention(b->graph, layer);
     const int element = cs_device_element_bytes(b->device);
     if (!at->context->moves_heads)
-        return over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows, element), at->tp);
+        return cs_over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows, element), at->tp);
     cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
     return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
 }
@@ -146,9 +142,9 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
     const int64_t row = (int64_t)cs_device_element_bytes(b->device) * at->rows;
     const int64_t whole = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_WHOLE);
     const int64_t cut = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_CUT);
-    out->saved_bytes = whole + over(cut, at->tp);
+    out->saved_bytes = whole + cs_over(cut, at->tp);
     if (layer->kind == CS_LAYER_HEAD)
-        out->work_bytes = over(at->work.label_rows, at->cp) * 4 * over(arch->vocab, at->tp);
+        out->work_bytes = cs_over(at->work.label_rows, at->cp) * 4 * cs_over(arch->vocab, at->tp);
     if (at->context && layer->attention >= 0)
         out->work_bytes = exchange_bytes(b, layer, at);
     if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
@@ -159,7 +155,7 @@ static void count_saved(const struct builder *b, const struct cs_layer *layer, c
         return;
     }
     out->saved_bytes -= row * (dropped(b, layer, at, CS_KEEP_WHOLE) +
-                               over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
+                               cs_over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
 }
 
 static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, const struct at *at,
@@ -168,7 +164,7 @@ static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, co
     if (at->recompute == CS_RECOMPUTE_FULL)
         return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
     const int64_t elements = at->rows * (dropped(b, layer, at, CS_KEEP_WHOLE) +
-                                         over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
+                                         cs_over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
     return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
 }
 
@@ -204,7 +200,7 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->attention >= 0 && at->context == NULL) {
         const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
-        int64_t kv = 2 * at->work.tokens * over(columns, at->tp);
+        int64_t kv = 2 * at->work.tokens * cs_over(columns, at->tp);
         ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
         *fixed_ns += group_ring_ns(b, at, at->cp, 0) / 2;
     }
@@ -222,8 +218,9 @@ static void time_layer(const struct builder *b, const struct cs_layer *layer, co
     int64_t fixed_ns;
     const int64_t wait_ns = collective_ns(b, layer, at, &fixed_ns);
     const struct cs_layer_cost *whole = &b->cost[layer->id];
-    struct cs_layer_cost cost = {over(whole->fwd_ns, shares), over(whole->bwd_input_ns, shares),
-                                 over(whole->bwd_weight_ns, shares)};
+    struct cs_layer_cost cost = {cs_over(whole->fwd_ns, shares),
+                                 cs_over(whole->bwd_input_ns, shares),
+                                 cs_over(whole->bwd_weight_ns, shares)};
     struct cs_layer_cost fixed = cs_measured_fixed(b->profile, b->graph, layer, 1, 1);
     fixed.fwd_ns /= shares;
     fixed.bwd_input_ns /= shares;
@@ -258,8 +255,8 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
 {
     struct cs_layer_cost measured;
     at.work = cs_layer_work(b->graph, layer, &b->budget);
-    at.rows =
-        at.context ? cs_context_most((int32_t)at.work.tokens, at.cp) : over(at.work.tokens, at.cp);
+    at.rows = at.context ? cs_context_most((int32_t)at.work.tokens, at.cp)
+                         : cs_over(at.work.tokens, at.cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
     const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
