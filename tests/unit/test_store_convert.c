@@ -315,6 +315,43 @@ static void what_cannot_be_converted_is_refused(void **state)
     cs_arena_free(arena);
 }
 
+/* A family that has experts, in a model none of whose blocks has any: there is nothing to put together or apart,
+ * whatever else is converted. */
+static void experts_are_asked_for_where_blocks_have_some(void **state)
+{
+    const char *tmp = *state;
+    struct cs_arena *arena = cs_arena_new(0);
+    const char *from = AT("dense"), *out = AT("out");
+    json_t *config = NULL, *list = json_array();
+    assert_int_equal(mkdir(from, 0755), 0);
+    assert_int_equal(
+        cs_fs_copy(ours("qwen3/model.safetensors"), IN(from, "model.safetensors"), NULL), CS_OK);
+    assert_int_equal(cs_fs_read_json(ours("qwen3/config.json"), &config, NULL), CS_OK);
+    const json_int_t n = json_integer_value(json_object_get(config, "num_hidden_layers"));
+    assert_true(n > 0);
+    for (json_int_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(i));
+    json_object_update_new(config, json_pack("{s:s s:[s] s:i s:i s:i s:o}", "model_type",
+                                             "qwen3_moe", "architectures", "Qwen3MoeForCausalLM",
+                                             "num_experts", 4, "num_experts_per_tok", 2,
+                                             "moe_intermediate_size", 8, "mlp_only_layers", list));
+    assert_int_equal(json_dump_file(config, IN(from, "config.json"), 0), 0);
+    json_decref(config);
+    for (int asked = CS_CONVERT_EXPERTS_each; asked <= CS_CONVERT_EXPERTS_fused; asked++) {
+        struct cs_convert_report report;
+        struct cs_err err = {0};
+        const struct cs_convert convert = {
+            .dir = from, .out = out, .experts = (enum cs_convert_experts)asked};
+        assert_int_equal(cs_convert_run(&convert, &report, &err), CS_INVALID);
+        if (strstr(err.text, "no block of") == NULL || strstr(err.text, "together") != NULL)
+            fail_msg("%s", err.text);
+        assert_false(tmpdir_has(tmp, "out"));
+    }
+    must((struct cs_convert){.dir = from, .out = out});
+    same_file(IN(from, "model.safetensors"), IN(out, "model.safetensors"));
+    cs_arena_free(arena);
+}
+
 /* Projectors too, whose widths are those of their neighbours. */
 static void every_part_of_every_golden_is_whole(void **state)
 {
@@ -341,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(experts_go_together_and_apart_again, make, drop),
+        cmocka_unit_test_setup_teardown(experts_are_asked_for_where_blocks_have_some, make, drop),
         cmocka_unit_test_setup_teardown(parts_of_a_composite_have_all_prefixes, make, drop),
         cmocka_unit_test_setup_teardown(names_are_those_that_composites_know, make, drop),
         cmocka_unit_test_setup_teardown(shards_have_an_index_and_are_no_larger_than_asked, make,

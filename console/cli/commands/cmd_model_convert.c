@@ -15,9 +15,8 @@ struct values {
     int64_t shard;
 };
 
-#define WORD(w) #w,
-static const char *const names[] = {CS_CONVERT_NAMES(WORD) NULL};
-static const char *const experts[] = {CS_CONVERT_EXPERTS(WORD) NULL};
+static const char *const names[] = {CS_CONVERT_NAMES(CS_CONVERT_WORD) NULL};
+static const char *const experts[] = {CS_CONVERT_EXPERTS(CS_CONVERT_WORD) NULL};
 static const char *const dtypes[] = {"keep", "float32", "bfloat16", "float16", NULL};
 
 #define AT(field) offsetof(struct values, field)

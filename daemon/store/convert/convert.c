@@ -122,10 +122,26 @@ static enum cs_status open_parts(struct cs_conversion *c)
             return status;
         }
         c->part[arch.kind] = dir;
+        c->arch[arch.kind] = arch;
         const struct cs_composite *root = cs_hfdir_composite(dir);
         c->from = root ? root->family : NULL;
     }
     return CS_OK;
+}
+
+/* Experts go together or apart where blocks have some; a family that has them may have none in this model. */
+static enum cs_status check_experts(const struct cs_conversion *c)
+{
+    static const char *const words[] = {CS_CONVERT_EXPERTS(CS_CONVERT_WORD) NULL};
+    int32_t n = 0;
+    if (c->asked->experts == CS_CONVERT_EXPERTS_keep)
+        return CS_OK;
+    for (int kind = 0; kind < CS_MODULE_KINDS; kind++)
+        n += c->part[kind] ? cs_arch_expert_blocks(&c->arch[kind]) : 0;
+    return n > 0
+               ? CS_OK
+               : cs_fail(c->err, CS_INVALID, "no block of %s has experts: leave experts \"%s\" out",
+                         c->asked->dir, words[c->asked->experts]);
 }
 
 static enum cs_status convert_to(struct cs_conversion *c)
@@ -148,6 +164,7 @@ static enum cs_status run(struct cs_conversion *c)
     struct cs_export_target target;
     CS_TRY(choose_dtype(c));
     CS_TRY(open_parts(c));
+    CS_TRY(check_experts(c));
     CS_TRY(choose_family(c));
     CS_TRY(cs_export_begin(&target, c->asked->out, c->err));
     c->root = target.root;

@@ -16,6 +16,7 @@
 #define CS_CONVERT_NAMES(X) X(keep) X(saved) X(nested) X(v4)
 /* Matrices of experts: as they are, one tensor for each, or one for all of a block. */
 #define CS_CONVERT_EXPERTS(X) X(keep) X(each) X(fused)
+#define CS_CONVERT_WORD(w)    #w,
 
 enum cs_convert_names {
 
@@ -47,7 +48,8 @@ struct cs_convert_report {
     uint64_t bytes;
 };
 
-/* CS_UNSUPPORTED: the model has no such layout. CS_INVALID: a value is too large for float16 (named). */
+/* CS_UNSUPPORTED: the model has no such layout. CS_INVALID: a value is too large for float16
+ * (named); experts are asked for, and no block has any. */
 enum cs_status cs_convert_run(const struct cs_convert *convert, struct cs_convert_report *report,
                               struct cs_err *err) CS_NODISCARD;
 

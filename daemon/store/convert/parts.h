@@ -15,6 +15,7 @@ struct cs_conversion {
     struct cs_err *err;
     const struct cs_composite_family *from, *to; /* NULL both: a plain directory */
     struct cs_hfdir *part[CS_MODULE_KINDS];      /* a plain directory: of its kind alone */
+    struct cs_arch arch[CS_MODULE_KINDS];        /* of the parts that are there */
     json_t *config;                              /* of the result */
     enum cs_dtype dtype;                         /* CS_DTYPES: as they are */
     struct cs_st_out *out;                       /* (n_out) all tensors of the result */

@@ -197,7 +197,7 @@ static enum cs_status choose_experts(const struct part *p, const struct cs_tenso
         const char *disk = cs_convert_name(p->c, p->kind, first->whole);
         *is_fused = disk != NULL && cs_hfdir_has_disk_name(p->dir, disk);
     }
-    if (asked == CS_CONVERT_EXPERTS_each && first == NULL && p->to.experts.n > 0)
+    if (asked == CS_CONVERT_EXPERTS_each && first == NULL && cs_arch_expert_blocks(&p->to) > 0)
         return cs_fail(p->c->err, CS_UNSUPPORTED,
                        "%s: files of %s have all experts of a block together, there is no layout "
                        "with each of them",
