@@ -201,18 +201,27 @@ static void take_plans(struct cs_whatif *w, const struct cs_variant_base *base,
         take_plan(w, base, result->blind, "search: blind");
 }
 
+/* At the costs that the job was planned with: the profile's, where its script has one. */
+static enum cs_status find(const struct cs_variant_base *base, struct cs_arena *arena,
+                           struct cs_search_result *result, struct cs_err *err)
+{
+    const struct cs_search_options options = {.batch_slots = base->plan->slots, .top = SEARCHED};
+    struct cs_profile *profile;
+    if (base->graph->n_layers > CS_WHATIF_LAYERS)
+        return cs_fail(err, CS_PLAN,
+                       "%d layers: too many to search here; cornstarch-console plan does",
+                       base->graph->n_layers);
+    CS_TRY(cs_spec_profile(base->spec, arena, &profile, err));
+    return cs_search(base->spec, base->graph, base->cluster, profile, &options, arena, result, err);
+}
+
 static void search(struct cs_whatif *w, const struct cs_variant_base *base)
 {
     struct cs_arena *arena = cs_arena_new(0);
-    const struct cs_search_options options = {.batch_slots = base->plan->slots, .top = SEARCHED};
     struct cs_search_result result;
     struct cs_err err = {.text = ""};
     w->is_searched = true;
-    if (base->graph->n_layers > CS_WHATIF_LAYERS)
-        cs_fail(&err, CS_PLAN, "%d layers: too many to search here; cornstarch-console plan does",
-                base->graph->n_layers);
-    else if (cs_search(base->spec, base->graph, base->cluster, NULL, &options, arena, &result,
-                       &err) == CS_OK)
+    if (find(base, arena, &result, &err) == CS_OK)
         take_plans(w, base, &result);
     if (err.text[0] && w->n < CS_WHATIF_ROWS) {
         struct cs_whatif_row *row = &w->row[w->n++];

@@ -4,7 +4,8 @@
  * Rows: the plan; the other cut (frozen-blind, or frozen-aware for a blind job); every other
  * schedule on as many ranks; a rank moved between an encoder and the LLM; encoders on the ranks of
  * the LLM; half and twice the slots; then the best that jobs run of the search over the job's cluster, in the
- * order that roofline costs give them, with the figures of the plans that jobs make of them. */
+ * order that the costs of the job's own planning give them (its profile's, else the roofline's), with the figures of
+ * the plans that jobs make of them. */
 #ifndef CS_CONSOLE_WHATIF_WHATIF_H
 #define CS_CONSOLE_WHATIF_WHATIF_H
 

@@ -16,6 +16,7 @@
 #include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
 #include "console/views/state/view.h"
+#include "console/whatif/whatif.h"
 #include "core/base/str.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
@@ -247,6 +248,70 @@ static void searched_plans_are_those_of_jobs(void **state)
     plan_screen_find(f, 0, "[own plan]");
 }
 
+/* nanoseconds that are the same at any number of rows */
+static json_t *costs_of(const char *kind, double fwd, double bwd)
+{
+    return json_pack("{s:s s:s s:i s:i s:[i,i,f] s:[i,i,f] s:[i,i,f]}", "module", "llm", "kind",
+                     kind, "tp", 1, "cp", 1, "fwd", 0, 0, fwd, "bwd_input", 0, 0, bwd, "bwd_weight",
+                     0, 0, bwd);
+}
+
+/* A job whose script has a profile is searched at its costs, as it was planned: of layers that take no time
+ * other plans are the best than of those of a roofline. */
+static void the_search_has_the_costs_of_the_profile(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_layers = 8, .slots = 8};
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 8};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {.text = ""};
+    struct cs_search_result at_profile, at_roofline;
+    struct cs_profile *profile = NULL;
+    struct cs_spec *spec = NULL;
+    struct cs_plan *plan = NULL;
+    struct cs_whatif w;
+    char key[65];
+    json_t *first = NULL, *root = cs_test_spec_json(&options);
+    const struct cs_graph *graph = cs_test_graph(&options, arena, &first);
+    (void)state;
+    cs_profile_key(graph, cluster.device, key);
+    json_object_set_new(json_object_get(root, "plan"), "profile",
+                        json_pack("{s:s s:s s:s s:[o,o,o]}", "schema", "cornstarch.profile/1",
+                                  "key", key, "device", "cpu", "layers", costs_of("embed", 10, 10),
+                                  costs_of("block", 10, 10), costs_of("head", 10, 10)));
+    if (cs_spec_read(root, arena, &spec, &err) != CS_OK ||
+        cs_plan_make(spec, graph, &cluster, arena, &plan, &err) != CS_OK ||
+        cs_spec_profile(spec, arena, &profile, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_search_options search = {.batch_slots = plan->slots, .top = 16};
+    if (cs_search(spec, graph, &cluster, profile, &search, arena, &at_profile, &err) != CS_OK ||
+        cs_search(spec, graph, &cluster, NULL, &search, arena, &at_roofline, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    const struct cs_variant_base base = {
+        .spec = spec, .graph = graph, .cluster = &cluster, .plan = plan};
+    cs_whatif_list(&w, &base);
+    while (cs_whatif_next(&w, &base))
+        continue;
+    int n = 0, n_other = 0;
+    for (int i = 0; i < w.n; i++) {
+        if (strncmp(w.row[i].name, "search: no. ", 12) != 0)
+            continue;
+        const struct cs_search_plan *best = &at_profile.plan[n], *other = &at_roofline.plan[n++];
+        assert_true(best->runs && other->runs); /* else rows are others */
+        assert_string_equal(w.row[i].schedule, best->schedule);
+        assert_int_equal(w.row[i].ranks, best->n_ranks);
+        assert_int_equal(w.row[i].variant.pp[0], best->layout.branch[0].pp);
+        assert_int_equal(w.row[i].variant.layout.dp, best->layout.dp);
+        assert_int_equal(w.row[i].step_ns, best->job.step_ns);
+        n_other += best->n_ranks != other->n_ranks || best->layout.dp != other->layout.dp ||
+                   best->layout.branch[0].pp != other->layout.branch[0].pp;
+    }
+    assert_int_equal(n, CS_WHATIF_BEST);
+    assert_true(n_other > 0); /* else this shows nothing */
+    json_decref(first);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
 /* Layers that took three times as long take that in any layout: the planner's stages of ranks that share
  * a context, stretched as those of the job were that has none. */
 static void measured_costs_stretch_stages_of_every_layout(void **state)
@@ -476,6 +541,7 @@ int main(void)
         cmocka_unit_test(what_if_rows_are_simulated_plans),
         cmocka_unit_test(the_other_cut_is_the_planners),
         cmocka_unit_test(searched_plans_are_those_of_jobs),
+        cmocka_unit_test(the_search_has_the_costs_of_the_profile),
         cmocka_unit_test(measured_costs_stretch_stages_of_every_layout),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
