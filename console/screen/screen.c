@@ -128,15 +128,22 @@ static void draw_prompt(const struct cs_screen *screen, struct cs_area area)
                  screen->typed);
 }
 
-/* Orders stand there while they can be given: to the job under the cursor, in its state. */
-static bool is_offered(const struct cs_store *store, const struct cs_screen *screen,
-                       const struct cs_key_row *row)
+/* What the key does now, NULL: nothing. Orders can be given to the job under the cursor, in its state; R may run
+ * what is no job yet instead. */
+static const char *offer(const struct cs_store *store, const struct cs_screen *screen,
+                         const struct cs_key_row *row)
 {
+    const struct cs_view_ops *view = cs_view_ops(screen->view);
     const struct cs_store_job *job = row->order ? cs_screen_job(store, screen) : NULL;
     if (!row->order)
-        return true;
+        return row->label[0] ? row->label : NULL;
+    if (row->act == cs_act_resume && view->can_run &&
+        view->can_run(store, screen) != CS_RUN_NOTHING)
+        return view->can_run(store, screen) == CS_RUN_READY ? "run" : NULL;
     return !screen->is_read_only && !store->is_replay && job != NULL &&
-           cs_job_order_is_allowed(job->state, row->order);
+                   cs_job_order_is_allowed(job->state, row->order)
+               ? row->label
+               : NULL;
 }
 
 static void draw_keys(const struct cs_store *store, const struct cs_screen *screen,
@@ -155,11 +162,12 @@ static void draw_keys(const struct cs_store *store, const struct cs_screen *scre
         return;
     }
     for (int i = 0; i < n; i++) {
-        if (!rows[i].label[0] || !is_offered(store, screen, &rows[i]))
-            continue;
+        const char *label = offer(store, screen, &rows[i]);
         char shown[16];
+        if (!label)
+            continue;
         snprintf(shown, sizeof shown, "%.*s", (int)strcspn(rows[i].shown, " "), rows[i].shown);
-        cs_fields_add(&fields, CS_STYLE_KEY, rows[i].priority, "%s %s", shown, rows[i].label);
+        cs_fields_add(&fields, CS_STYLE_KEY, rows[i].priority, "%s %s", shown, label);
     }
     if (screen->is_read_only)
         cs_fields_add(&fields, CS_STYLE_DIM, 6, "read-only");

@@ -438,22 +438,81 @@ static void footer_is(const struct session *s, const char *with, const char *wit
     cs_canvas_free(canvas);
 }
 
+static void set_state(const struct session *s, const char *state)
+{
+    json_t *msg = json_pack("{s:s,s:b,s:[{s:I,s:s,s:s}]}", "type", "jobs.list", "reply", 1, "jobs",
+                            "id", (json_int_t)40, "name", "b", "state", state);
+    cs_store_message(s->store, msg);
+    json_decref(msg);
+}
+
+/* In every state what the daemon accepts then, and nothing else: R of a job that was stopped goes on. */
 static void the_last_line_offers_what_the_job_can_be_told(void **state)
 {
+    static const struct {
+        const char *offer;
+        enum cs_job_command order;
+        const char *key;
+    } orders[] = {
+        {"P pause",      CS_ORDER_PAUSE,      "P"},
+        {"R resume",     CS_ORDER_RESUME,     "R"},
+        {"C checkpoint", CS_ORDER_CHECKPOINT, "C"},
+        {"X stop",       CS_ORDER_STOP,       "X"},
+    };
+
     (void)state;
     struct session s = start();
     footer_is(&s, "P pause", "R resume"); /* job 41 runs */
-    footer_is(&s, "X stop", "R resume");
-    press(&s, "j"); /* job 40 is DONE */
-    footer_is(&s, "", "P pause");
-    footer_is(&s, "", "X stop");
-    json_t *msg = json_pack("{s:s,s:b,s:[{s:I,s:s,s:s}]}", "type", "jobs.list", "reply", 1, "jobs",
-                            "id", (json_int_t)40, "name", "b", "state", "FAILED");
-    cs_store_message(s.store, msg);
-    json_decref(msg);
-    footer_is(&s, "R resume", "P pause");
+    press(&s, "j");
+    footer_is(&s, "", "P pause"); /* job 40 is DONE */
+    for (int st = 0; st < CS_JOB_STATE_COUNT; st++) {
+        const struct cs_job_state_row *row = cs_job_state_row((enum cs_job_state)st);
+        set_state(&s, row->name);
+        for (size_t i = 0; i < CS_ARRAY_LEN(orders); i++) {
+            const bool is_allowed = (row->orders & orders[i].order) != 0;
+            footer_is(&s, is_allowed ? orders[i].offer : "", is_allowed ? "\t" : orders[i].offer);
+            /* P of a job that rests lets it go on */
+            press(&s, orders[i].key);
+            const bool is_asked = s.screen.prompt != CS_PROMPT_NONE;
+            if (is_asked != (is_allowed || (orders[i].order == CS_ORDER_PAUSE &&
+                                            (row->orders & CS_ORDER_RESUME) != 0)))
+                fail_msg("%s of a job that is %s", orders[i].key, row->name);
+            press(&s, "Esc");
+            s.screen.message[0] = '\0';
+            s.screen.view = CS_VIEW_JOBS;
+        }
+    }
+    set_state(&s, "CANCELLED");
+    footer_is(&s, "R resume", "X stop");
     s.screen.is_read_only = true;
     footer_is(&s, "read-only", "R resume");
+    cs_store_free(s.store);
+}
+
+/* What a search found is no job yet: R runs the plan that is picked, and a job beside it is not resumed. */
+static void the_last_line_offers_to_run_what_was_found(void **state)
+{
+    (void)state;
+    struct session s = start();
+    json_t *found = json_pack("{s:[{s:s}]}", "plans", "schedule", "1f1b");
+    set_state(&s, "CANCELLED");
+    press(&s, "j");
+    s.screen.view = CS_VIEW_PLAN;
+    s.store->job = 40;
+    footer_is(&s, "R resume", "R run");
+    cs_store_found(s.store, found, "script.lua", true);
+    footer_is(&s, "", "R resume");
+    footer_is(&s, "", "R run"); /* none is picked */
+    s.store->found.picked = 1;
+    footer_is(&s, "R run", "R resume");
+    press(&s, "R");
+    assert_int_equal(s.screen.prompt, CS_PROMPT_CONFIRM);
+    assert_string_equal(s.screen.shell, "run --detach --pick 1 script.lua");
+    press(&s, "n");
+    s.screen.is_read_only = true;
+    s.screen.message[0] = '\0';
+    footer_is(&s, "read-only", "R run");
+    json_decref(found);
     cs_store_free(s.store);
 }
 
@@ -571,6 +630,7 @@ int main(void)
         cmocka_unit_test(pausing_asks_once_and_only_y_means_yes),
         cmocka_unit_test(finished_jobs_and_readers_give_no_orders),
         cmocka_unit_test(the_last_line_offers_what_the_job_can_be_told),
+        cmocka_unit_test(the_last_line_offers_to_run_what_was_found),
         cmocka_unit_test(sequences_wait_and_let_go),
         cmocka_unit_test(entering_a_job_asks_for_it),
         cmocka_unit_test(figures_read_as_people_write_them),

@@ -167,10 +167,9 @@ unsigned cs_act_pause(struct cs_screen *screen, const struct cs_store *store, in
 unsigned cs_act_resume(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
     const struct cs_view_ops *view = cs_view_ops(screen->view);
-    const unsigned todo = view->run ? view->run(screen, store) : 0;
     (void)argument;
-    if (todo)
-        return todo;
+    if (view->can_run && view->can_run(store, screen) != CS_RUN_NOTHING)
+        return view->run(screen, store);
     return order(screen, store, &cs_job_order_resume);
 }
 

@@ -152,22 +152,35 @@ unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *sto
     return CS_DO_PICK | CS_DO_DRAW;
 }
 
+/* Why R does not run the one that is picked; NULL: it does. */
+static const char *refusal(const struct cs_store_found *found, const struct cs_screen *screen)
+{
+    if (screen->is_read_only)
+        return "this console is read-only";
+    if (!found->is_job)
+        return "the script returns a search alone: 'return cs.job { plan = found, data = ... }' "
+               "makes a job of it";
+    if (found->picked == 0)
+        return "no plan is picked: Enter looks at one";
+    return found->words[0] ? NULL
+                           : "planned for other devices, or words that are too long: run it from a "
+                             "shell";
+}
+
+enum cs_view_run cs_plan_found_can_run(const struct cs_store *store, const struct cs_screen *screen)
+{
+    if (!store->found.plans)
+        return CS_RUN_NOTHING;
+    return refusal(&store->found, screen) ? CS_RUN_REFUSED : CS_RUN_READY;
+}
+
 /* The one that is picked, and only of a script that says what a job needs besides. */
 unsigned cs_plan_found_run(struct cs_screen *screen, const struct cs_store *store)
 {
     const struct cs_store_found *found = &store->found;
-    if (!found->plans)
-        return 0;
-    if (screen->is_read_only || !found->is_job || found->picked == 0 || !found->words[0]) {
-        cs_screen_say(
-            screen, CS_STYLE_WARN,
-            screen->is_read_only ? "this console is read-only"
-            : !found->is_job
-                ? "the script returns a search alone: 'return cs.job { plan = found, data "
-                  "= ... }' makes a job of it"
-            : found->picked == 0
-                ? "no plan is picked: Enter looks at one"
-                : "planned for other devices, or words that are too long: run it from a shell");
+    const char *why_not = refusal(found, screen);
+    if (why_not) {
+        cs_screen_say(screen, CS_STYLE_WARN, why_not);
         return CS_DO_DRAW;
     }
     snprintf(screen->shell, sizeof screen->shell, "run --detach --pick %d %s", found->picked,

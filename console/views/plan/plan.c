@@ -219,5 +219,6 @@ const struct cs_view_ops cs_view_plan = {
     .read = read,
     .move = cs_plan_move,
     .prepare = cs_plan_prepare,
+    .can_run = cs_plan_found_can_run,
     .run = cs_plan_found_run,
 };

@@ -29,6 +29,8 @@ void cs_plan_found_draw(const struct cs_store *store, const struct cs_screen *sc
                         struct cs_area area, bool is_chosen);
 void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out); /* as lines */
 unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *store);
+enum cs_view_run cs_plan_found_can_run(const struct cs_store *store,
+                                       const struct cs_screen *screen);
 unsigned cs_plan_found_run(struct cs_screen *screen, const struct cs_store *store);
 int32_t cs_plan_batch_ranks(const struct cs_screen *screen);
 bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store);

@@ -61,6 +61,10 @@ struct cs_view_text {
     unsigned (*paste)(struct cs_screen *screen, const char *text, size_t n); /* CS_DO_* */
 };
 
+/* What R would do of what is no job yet: there is nothing of the kind, and R resumes a job; it says why it cannot
+ * run; it runs. */
+enum cs_view_run { CS_RUN_NOTHING, CS_RUN_REFUSED, CS_RUN_READY };
+
 /* A row of the table of views. draw and the texts are required, NULL stands for nothing to do. */
 struct cs_view_ops {
     const char *title, *short_title;
@@ -83,7 +87,8 @@ struct cs_view_ops {
     bool (*prepare)(struct cs_screen *screen, const struct cs_store *store);
     /* The view as lines for a screen reader, appended; NULL: the rows of its list are. */
     void (*read)(const struct cs_store *store, const struct cs_screen *screen, struct cs_buf *out);
-    /* R of what is no job yet; 0: there is nothing of the kind, and R resumes a job */
+    /* R of what is no job yet, run where can_run has something; NULL both: nothing of the kind */
+    enum cs_view_run (*can_run)(const struct cs_store *store, const struct cs_screen *screen);
     unsigned (*run)(struct cs_screen *screen, const struct cs_store *store);
     /* the job under its cursor; NULL: orders are about the selected one */
     const struct cs_store_job *(*job)(const struct cs_store *store, const struct cs_screen *screen);
