@@ -1,16 +1,19 @@
 #!/bin/bash
-# What every planner chooses, run as a job: predicted beside measured, one line a planner:
-#   tests/bench/planners.sh [--gpus N] [--wide] [--train GLOBS] [--steps N] [--seq N] [--slots N] [--cpu] [BUILD]
+# What every planner chooses, or named layouts, run as jobs: predicted beside measured, one line each:
+#   tests/bench/planners.sh [--gpus N] [--layouts] [--wide] [--train GLOBS] [--steps N] [--seq N] [--slots N] [--only REGEX] [--cpu] [BUILD]
 #   --gpus N  ranks of the cluster, GPUs or, with --cpu, CPU ranks (2)
+#   --layouts  instead of planners' choices one layout of every kind that so many ranks have
 #   --wide    widths of SigLIP-so400m and Llama-3.2-1B, four layers each (else the sample's model)
 #   --train GLOBS  what trains (*)
 #   --steps N  of each job (60); measured are the steps from the thirtieth on
 #   --seq N   rows of a slot (576), --slots N a step's slots (8)
+#   --only REGEX  of the rows those whose names match
 # First a profile of the model on this machine is measured. "predicted" is what the job says before its first step,
-# "calibrated" after 22 (CPU ranks alone), "measured" the median. Exit: 0, 77 no GPU.
+# "calibrated" after 22 (CPU ranks alone), "measured" the median, "data" the median of what the rank waited for its
+# samples that waited longest. Exit: 0, 77 no GPU.
 set -u
-gpus=2 train='*' steps=60 seq=576 slots=8
-numbers='gpus train steps seq slots'
+gpus=2 train='*' steps=60 seq=576 slots=8 only=
+numbers='gpus train steps seq slots only' switches=layouts is_layouts=no
 . "$(dirname "$0")/../gpu/node.sh"
 make_model "$size" 256
 init=weights
@@ -18,45 +21,80 @@ init=weights
 devices='cs.cluster "here"'
 [ $is_cpu = no ] || devices="cs.cluster { device = \"cpu\", devices_per_node = $gpus }"
 
-write_row() { # FILE PLANNER PROFILE
+write_row() { # FILE PLAN: Lua of the plan, which has model, cluster and rows
   cat >"$1" <<LUA
 local cs = require "cornstarch"
 local model = cs.mllm {
   encoders = { vision = { from = cs.hf { dir = "data/vision", init = "$init" }, projector = cs.projector.mlp {}, token = "<image>" } },
   llm = cs.hf { dir = "data/llm", init = "$init" },
 }:train("$train")
-local found = cs.search { model = model, cluster = $devices, seq_tokens = $seq, batch_slots = $slots, planner = "$2", runs = true,
-  compare = false, explain = false, top = 1, $3 }
 return cs.job {
-  plan = found:plan(1),
+  plan = $2,
   data = cs.data.llava { json = "data/train.json", images = "data/images", template = { name = "chatml", default_system = "" } },
   optimizer = cs.optim.adamw { lr = 1e-3, warmup_steps = 50 }, lr = cs.lr.constant {}, batch_samples = $((slots * 4)), steps = $steps, seed = 1,
 }
 LUA
 }
-write_row profiled.lua cornstarch ''
+found() { # PLANNER PROFILE
+  echo "cs.search { model = model, cluster = $devices, seq_tokens = $seq, batch_slots = $slots, planner = \"$1\", runs = true," \
+    "compare = false, explain = false, top = 1, $2 }:plan(1)"
+}
+made() { # LAYOUT PROFILE
+  echo "cs.plan { model = model, cluster = $devices, seq_tokens = $seq, slots = $slots, $1 $2 }"
+}
+profile='profile = "profile.json",'
+write_row profiled.lua "$(found cornstarch '')"
 "$C" profile profiled.lua --output profile.json >profile.txt 2>&1 || fail "profile: $(tail -n 3 profile.txt)"
-printf '%-11s %9s %10s %9s %7s  %s\n' planner predicted calibrated measured off layout
-for planner in cornstarch modules megatron disttrain entrain blind; do
-  write_row "$planner.lua" $planner 'profile = "profile.json",'
-  if ! id=$(submit "$planner.lua" 2>said); then
-    printf '%-11s %s\n' $planner "$(grep -v '^warning' said | head -n 1)"
-    continue
+grep -E ' among |links' profile.txt
+printf '%-22s %9s %10s %9s %9s %7s  %s\n' row predicted calibrated measured data off layout
+row() { # NAME PLAN: runs it
+  [[ $1 =~ $only ]] || return 0
+  write_row row.lua "$2"
+  if ! id=$(submit row.lua 2>said); then
+    printf '%-22s %s\n' "$1" "$(grep -v '^warning' said | head -n 1)"
+    return
   fi
-  "$C" wait "$id" >/dev/null || fail "$planner: $(job "$id" state) $(job "$id" reason)"
+  "$C" wait "$id" >/dev/null || fail "$1: $(job "$id" state) $(job "$id" reason)"
   "$C" logs "$id" --rank runner >runner.txt
-  python3 - "$jobs/$id" $planner runner.txt <<'PY'
+  python3 - "$jobs/$id" "$1" runner.txt <<'PY'
 import json, re, statistics, sys
-job, planner, log = sys.argv[1:]
+job, name, log = sys.argv[1:]
 plan = json.load(open(job + "/plan.json"))
 rows = [json.loads(line) for line in open(job + "/journal")]
-times = [r["step_ns"] / 1e6 for r in rows if r["type"] == "runner.step" and r.get("kind", "train") == "train"][30:]
-measured = statistics.median(times)
+steps = [r for r in rows if r["type"] == "runner.step" and r.get("kind", "train") == "train"][30:]
+measured = statistics.median(r["step_ns"] / 1e6 for r in steps)
+data = statistics.median(r["data_wait_us"] / 1e3 for r in steps)
 calibrated = re.search(r"calibrated: predicted step (\S+) ms \(was", open(log).read())
 predicted = plan["predicted_step_ns"] / 1e6
 best = float(calibrated[1]) if calibrated else predicted
 stages = ", ".join(f"{s['name']} {s['n_layers']}" for s in plan["stages"])
-print(f"{planner:11} {predicted:9.3f} {best if calibrated else 0:10.3f} {measured:9.3f} "
+print(f"{name:22} {predicted:9.3f} {best if calibrated else 0:10.3f} {measured:9.3f} {data:9.3f} "
       f"{100 * (best / measured - 1):6.1f}%  {plan['schedule']}, {plan['n_ranks']} ranks: {stages}")
 PY
+}
+if [ $is_layouts = no ]; then
+  for planner in cornstarch modules megatron disttrain entrain blind; do row $planner "$(found $planner "$profile")"; done
+  exit 0
+fi
+layout() { [ "$1" -gt "$gpus" ] || row "$2" "$(made "$3" "$profile")"; } # RANKS NAME LAYOUT
+together='modality = "encoder-colocated",'
+layout 1 "one rank" "$together parallel = { vision = { pp = 1 }, llm = { pp = 1 } },"
+layout 2 "encoder, LLM" 'parallel = { vision = { pp = 1 }, llm = { pp = 1 } },'
+layout 2 "encoder, LLM, zb-h1" 'schedule = "zb-h1", parallel = { vision = { pp = 1 }, llm = { pp = 1 } },'
+layout 2 "2 stages" 'modality = "encoder-first", parallel = { vision = { pp = 1 }, llm = { pp = 2 } },'
+layout 2 "2 replicas" "$together dp = 2, parallel = { vision = { pp = 1 }, llm = { pp = 1 } },"
+for zero in 2 3; do
+  layout 2 "2 replicas, zero $zero" "$together dp = 2, parallel = { vision = { pp = 1, zero = $zero }, llm = { pp = 1, zero = $zero } },"
 done
+layout 2 "tp 2" "$together parallel = { vision = { pp = 1 }, llm = { pp = 1, tp = 2 } },"
+layout 2 "tp 2, sp" "$together parallel = { vision = { pp = 1 }, llm = { pp = 1, tp = 2, sp = true } },"
+layout 2 "cp 2" "$together parallel = { vision = { pp = 1, cp = 2 }, llm = { pp = 1, cp = 2 } },"
+layout 2 "copies, three-phase" "$together schedule = \"three-phase\", parallel = { vision = { pp = 1 }, llm = { pp = 2 } },"
+layout 2 "copies, replicated" 'modality = "encoder-replicated", parallel = { vision = { pp = 1 }, llm = { pp = 2 } },'
+layout 4 "encoder, LLM in 3" 'parallel = { vision = { pp = 1 }, llm = { pp = 3 } },'
+layout 4 "2 x encoder, LLM" 'dp = 2, parallel = { vision = { pp = 1 }, llm = { pp = 1 } },'
+layout 4 "4 replicas" "$together dp = 4, parallel = { vision = { pp = 1 }, llm = { pp = 1 } },"
+layout 4 "tp 4" "$together parallel = { vision = { pp = 1 }, llm = { pp = 1, tp = 4 } },"
+layout 4 "cp 4" "$together parallel = { vision = { pp = 1, cp = 4 }, llm = { pp = 1, cp = 4 } },"
+layout 4 "tp 2 in 2 stages" 'modality = "encoder-first", parallel = { vision = { pp = 1, tp = 2 }, llm = { pp = 2, tp = 2 } },'
+exit 0
