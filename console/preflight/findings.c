@@ -1,6 +1,7 @@
 /* Shows findings. */
 #include "console/preflight/findings.h"
 
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 
 void cs_findings_add_script(struct cs_findings *findings, const json_t *defaults)
@@ -40,8 +41,8 @@ void cs_findings_text(const struct cs_findings *findings, bool with_defaults, st
 {
     add_lines(findings, false, "", out);
     if (findings->n_left_out > 0)
-        cs_buf_addf(out, "warning: %lld more findings are left out\n",
-                    (long long)findings->n_left_out);
+        cs_buf_addf(out, "warning: %lld more %s left out\n", (long long)findings->n_left_out,
+                    CS_NOUN(findings->n_left_out, "finding is", "findings are"));
     if (with_defaults)
         add_lines(findings, true, "\nneither the script nor a directory says:\n", out);
 }

@@ -68,9 +68,10 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
         out->tokens_per_step = (double)early.mean_rows * (double)made->spec->batch_samples;
         if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
             cs_preflight_warn(out,
-                              "a step takes %lld samples, and there are %llu: each is used "
+                              "a step takes %lld sample%s, and there are %llu: each is used "
                               "more than once a step",
                               (long long)made->spec->batch_samples,
+                              CS_PLURAL(made->spec->batch_samples),
                               (unsigned long long)early.n_samples);
     } else if (strstr(cs_buf_str(&text), "warning: ")) {
         cs_preflight_warn(out, "%s: %s", what, strstr(cs_buf_str(&text), "warning: ") + 9);
@@ -167,9 +168,10 @@ void cs_preflight_text(const struct cs_preflight *p, bool with_defaults, struct 
     cs_duration_print(total, sizeof total, (uint64_t)p->total_ns);
     add_lines(out, "", p->notes);
     if (p->steps > 0 && p->total_ns > 0)
-        cs_buf_addf(out, "%lld steps in about %s, %s; ", (long long)p->steps, total, rate);
+        cs_buf_addf(out, "%lld step%s in about %s, %s; ", (long long)p->steps, CS_PLURAL(p->steps),
+                    total, rate);
     else if (p->steps > 0)
-        cs_buf_addf(out, "%lld steps; ", (long long)p->steps);
+        cs_buf_addf(out, "%lld step%s; ", (long long)p->steps, CS_PLURAL(p->steps));
     cs_buf_addf(out, "a checkpoint has %s, the fullest rank needs %s\n", size, memory);
     cs_findings_text(&p->findings, with_defaults, out);
     add_lines(out, "warning: ", p->warnings);

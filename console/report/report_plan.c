@@ -7,6 +7,7 @@
 #include "console/report/html.h"
 #include "console/report/report_parts.h"
 #include "console/whatif/groups.h"
+#include "core/base/units.h"
 
 enum { RANKS = 256 };
 
@@ -43,8 +44,9 @@ void cs_report_plan(const struct cs_report *report, struct cs_buf *out)
     cs_groups_text(plan, model->graph, groups, sizeof groups);
     cs_fmt_ms(ms, sizeof ms, (double)plan->predicted_step_ns);
     cs_buf_adds(out, "<table>\n");
-    cs_html_factf(out, "schedule", "%s, %d slots a step of %lld tokens", plan->schedule,
-                  (int)plan->slots, (long long)plan->budget.seq_tokens);
+    cs_html_factf(out, "schedule", "%s, %d slot%s a step of %lld token%s", plan->schedule,
+                  (int)plan->slots, CS_PLURAL(plan->slots), (long long)plan->budget.seq_tokens,
+                  CS_PLURAL(plan->budget.seq_tokens));
     cs_html_factf(out, "ranks", "%d%s%s on %s", (int)cs_plan_world(plan), groups[0] ? ", " : "",
                   groups, model->device ? model->device->name : "an unknown device");
     cs_html_factf(out, "planned", "%s ms a step", ms);

@@ -219,8 +219,9 @@ void cs_plain_message(struct cs_plain *plain, const json_t *msg)
     else if (strcmp(type, "event.note") == 0)
         cs_plain_note(plain, msg);
     else if (strcmp(type, "gap") == 0)
-        cs_plain_say(plain, "%lld messages were dropped: this console was too slow",
-                     (long long)cs_msg_int(msg, "count", 0));
+        cs_plain_say(plain, "%lld %s dropped: this console was too slow",
+                     (long long)cs_msg_int(msg, "count", 0),
+                     CS_NOUN(cs_msg_int(msg, "count", 0), "message was", "messages were"));
 }
 
 /* --- report ----------------------------------------------------------------------------------- */

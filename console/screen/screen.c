@@ -15,6 +15,7 @@
 #include "console/views/failure.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/job_state.h"
 
 static struct cs_area part(struct cs_area area, struct cs_rect r)
@@ -68,7 +69,7 @@ static void draw_header(const struct cs_store *store, struct cs_area area)
         add_job(&fields, store, job);
     else
         cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%d job%s", store->n_jobs,
-                      store->n_jobs == 1 ? "" : "s");
+                      CS_PLURAL(store->n_jobs));
     cs_fields_draw(&fields, area, 1, 0);
 }
 

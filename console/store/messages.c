@@ -5,6 +5,7 @@
 
 #include "console/store/store.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/alarm.h"
 #include "core/wire/wire.h"
 
@@ -337,9 +338,8 @@ static void on_gap(struct cs_store *store, const json_t *msg)
     char text[96];
     if (count > 0 && count <= max_step && store->n_gaps <= max_step)
         store->n_gaps += count;
-    const int n =
-        snprintf(text, sizeof text, "%lld messages were dropped: this console was too slow",
-                 (long long)count);
+    const int n = snprintf(text, sizeof text, "%lld %s dropped: this console was too slow",
+                           (long long)count, CS_NOUN(count, "message was", "messages were"));
     store->wants_past = true;
     cs_lines_add(
         &store->logs,

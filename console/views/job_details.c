@@ -8,6 +8,7 @@
 #include "console/draw/widget.h"
 #include "console/views/failure.h"
 #include "console/views/job_rows.h"
+#include "core/base/units.h"
 
 enum { AT = 12, MOST_ROWS = 4, ROOMY = 14 /* rows: where fields may take more than one */ };
 
@@ -58,9 +59,10 @@ static void put_plan(struct detail *d, const struct cs_store *store)
     char ms[CS_FMT_CAP];
     cs_fmt_ms(ms, sizeof ms,
               store->predicted.arena ? (double)store->predicted.spans.makespan_ns : (double)NAN);
-    put(d, "plan", "%s   %d stages, %d ranks   %s   %d slots x %d tokens   predicted %s ms",
-        store->model.spec->modality, plan->n_stages, cs_plan_world(plan), plan->schedule,
-        plan->slots, plan->budget.seq_tokens, ms);
+    put(d, "plan", "%s   %d stage%s, %d rank%s   %s   %d slot%s x %d token%s   predicted %s ms",
+        store->model.spec->modality, plan->n_stages, CS_PLURAL(plan->n_stages), cs_plan_world(plan),
+        CS_PLURAL(cs_plan_world(plan)), plan->schedule, plan->slots, CS_PLURAL(plan->slots),
+        plan->budget.seq_tokens, CS_PLURAL(plan->budget.seq_tokens), ms);
 }
 
 static void put_loss(struct detail *d, const struct cs_store *store)

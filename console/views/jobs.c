@@ -6,6 +6,7 @@
 #include "console/draw/widget.h"
 #include "console/views/job_rows.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/job_state.h"
 
 enum { MIN_LIST = 4, N_COLUMNS = CS_JOB_COLUMNS };
@@ -60,8 +61,8 @@ static void draw_head(const struct cs_store *store, const struct cs_screen *scre
 {
     struct cs_fields fields = {0};
     if (screen->filter[CS_VIEW_JOBS][0])
-        cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%d of %d jobs with \"%.60s\"", n, store->n_jobs,
-                      screen->filter[CS_VIEW_JOBS]);
+        cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%d of %d job%s with \"%.60s\"", n, store->n_jobs,
+                      CS_PLURAL(store->n_jobs), screen->filter[CS_VIEW_JOBS]);
     if (screen->job_sort != CS_JOB_BY_AGE)
         cs_fields_add(&fields, CS_STYLE_TITLE, 0, "sorted by %s",
                       cs_job_sort_name(screen->job_sort));
@@ -179,7 +180,7 @@ static void read(const struct cs_store *store, const struct cs_screen *screen, s
 {
     int rows[CS_STORE_JOBS];
     const int n = cs_job_rows(store, screen, rows);
-    cs_buf_addf(out, "%d job%s.\n", n, n == 1 ? "" : "s");
+    cs_buf_addf(out, "%d job%s.\n", n, CS_PLURAL(n));
     for (int i = 0; i < n; i++) {
         const struct cs_store_job *job = &store->jobs[rows[i]];
         struct cs_job_cells c;

@@ -7,6 +7,7 @@
 #include "console/draw/widget.h"
 #include "console/views/log_rows.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 
 enum { SHORT_AT = 1 + 6 + 7, CLOCK = 13, MOST_ROWS_OF_A_LINE = 8 };
 
@@ -87,9 +88,10 @@ static void draw_head(const struct cs_store *store, const struct cs_screen *scre
     if (screen->filter[CS_VIEW_LOGS][0])
         cs_fields_add(&fields, CS_STYLE_TITLE, 0, "with \"%.60s\"", screen->filter[CS_VIEW_LOGS]);
     if (n == store->logs.n)
-        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d line%s", n, n == 1 ? "" : "s");
+        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d line%s", n, CS_PLURAL(n));
     else
-        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d of %d lines", n, store->logs.n);
+        cs_fields_add(&fields, CS_STYLE_DIM, 2, "%d of %d line%s", n, store->logs.n,
+                      CS_PLURAL(store->logs.n));
     cs_fields_add(&fields, CS_STYLE_DIM, 1, screen->at.log_line ? "[still]" : "[follow]");
     if (screen->log_wraps)
         cs_fields_add(&fields, CS_STYLE_DIM, 3, "[wrap]");

@@ -7,6 +7,7 @@
 #include "console/views/state/key_codes.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 
 enum { OFFER_ROWS = 4, GAP = 2 };
 
@@ -161,7 +162,7 @@ static void draw_prompt(const struct cs_screen *screen, struct cs_area area, int
     const char *mark = lua->is_busy ? "... " : lua->is_begun ? ">> " : "cs> ";
     if (lua->back > 0 && lua->n_lines > 0)
         cs_drawf(area, 1, y, CS_STYLE_DIM, "%d newer line%s below (PgDn)", lua->back,
-                 lua->back == 1 ? "" : "s");
+                 CS_PLURAL(lua->back));
     else
         cs_edit_draw(&lua->edit, mark, area, 1, y, !lua->is_left);
 }

@@ -9,6 +9,7 @@
 #include "console/draw/fmt.h"
 #include "console/whatif/groups.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/plan/cost/profile.h"
 
 const struct cs_column cs_model_columns[CS_MODEL_COLUMNS] = {
@@ -62,8 +63,8 @@ static void set_what(const struct cs_graph *graph, struct cs_model_group *g)
             snprintf(out, CS_MODEL_CELL, "%s, %d patches", arch->family, cs_arch_inner_rows(arch));
         break;
     case CS_LAYER_BLOCK:
-        snprintf(out, CS_MODEL_CELL, "%d x %d wide, %d heads", g->n, arch->width,
-                 arch->attention->n_heads);
+        snprintf(out, CS_MODEL_CELL, "%d x %d wide, %d head%s", g->n, arch->width,
+                 arch->attention->n_heads, CS_PLURAL(arch->attention->n_heads));
         break;
     case CS_LAYER_TAP:
         snprintf(out, CS_MODEL_CELL, "%d x tap -> %d", g->n, arch->tap.linear[1]);

@@ -9,6 +9,7 @@
 #include "console/draw/widget.h"
 #include "console/views/pipeline_table.h"
 #include "console/whatif/groups.h"
+#include "core/base/units.h"
 #include "core/sched/sim/forecast.h"
 
 enum { MAX_SHOWN = CS_PIPELINE_SHOWN, BUBBLE_W = 10, WIDE = 96 };
@@ -92,8 +93,8 @@ static void draw_summary(const struct cs_rows *rows, const struct cs_store *stor
         cs_fields_add(&fields, CS_STYLE_DIM, 4, "(%s)", drift);
     }
     if (measured->arena && predicted->arena && measured->slots != predicted->slots)
-        cs_fields_add(&fields, CS_STYLE_DIM, 3, "%d slots, planned for %d", measured->slots,
-                      predicted->slots);
+        cs_fields_add(&fields, CS_STYLE_DIM, 3, "%d slot%s, planned for %d", measured->slots,
+                      CS_PLURAL(measured->slots), predicted->slots);
     if (store->model.plan)
         cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s, %s", store->model.plan->schedule,
                       store->model.spec->stages);

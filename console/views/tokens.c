@@ -8,6 +8,7 @@
 #include "console/draw/widget.h"
 #include "console/views/row_list.h"
 #include "console/views/tokens.h"
+#include "core/base/units.h"
 
 enum { N_COLUMNS = 8, CELL = 128, HISTORY = 2 };
 
@@ -164,7 +165,8 @@ static void draw_title(const struct cs_store *store, const struct cs_screen *scr
         most = c->part[n].rows > most ? c->part[n].rows : most;
     }
     cs_fields_add(&fields, CS_STYLE_TITLE, 0, "step %lld", (long long)c->step);
-    cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%lld rows over %d ranks", (long long)rows, n);
+    cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%lld row%s over %d rank%s", (long long)rows,
+                  CS_PLURAL(rows), n, CS_PLURAL(n));
     if (store->model.spec != NULL)
         cs_fields_add(&fields, CS_STYLE_TEXT, 1, "by %s%s", store->model.spec->context,
                       store->model.plan != NULL && store->model.plan->moves_heads

@@ -7,6 +7,7 @@
 
 #include "core/base/philox.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/mask/runs.h"
 #include "core/mask/span.h"
 
@@ -234,7 +235,8 @@ void cs_batch_make(struct cs_batch *b, const struct cs_spec *spec, const struct 
     b->n_tokens = budget->seq_tokens;
     b->n_slots = n_slots < CS_BATCH_SLOTS ? n_slots : CS_BATCH_SLOTS;
     if (b->n_tokens < 1 || b->n_tokens > MAX_TOKENS) {
-        snprintf(b->error, sizeof b->error, "a slot of %d tokens is not drawn here", b->n_tokens);
+        snprintf(b->error, sizeof b->error, "a slot of %d token%s is not drawn here", b->n_tokens,
+                 CS_PLURAL(b->n_tokens));
         return;
     }
     b->block = cs_batch_block(b->n_tokens, want->ranks);

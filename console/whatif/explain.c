@@ -199,19 +199,21 @@ static void counts_text(const json_t *document, bool says_optimizer, struct cs_b
     const json_t *sweep = json_object_get(document, "sweep");
     const json_t *optimizer = json_object_get(document, "optimizer");
     if (json_is_object(search))
-        cs_buf_addf(out, "%lld layouts scored, %lld pruned, %lld simulated, %lld did not fit\n",
-                    (long long)int_of(search, "scored"), (long long)int_of(search, "pruned"),
-                    (long long)int_of(search, "simulated"), (long long)int_of(search, "too_big"));
+        cs_buf_addf(out, "%lld layout%s scored, %lld pruned, %lld simulated, %lld did not fit\n",
+                    (long long)int_of(search, "scored"), CS_PLURAL(int_of(search, "scored")),
+                    (long long)int_of(search, "pruned"), (long long)int_of(search, "simulated"),
+                    (long long)int_of(search, "too_big"));
     if (int_of(search, "batches") > 0)
-        cs_buf_addf(out, "ranked by the mean step of %lld sampled batches\n",
-                    (long long)int_of(search, "batches"));
+        cs_buf_addf(out, "ranked by the mean step of %lld sampled %s\n",
+                    (long long)int_of(search, "batches"),
+                    CS_NOUN(int_of(search, "batches"), "batch", "batches"));
     if (says_optimizer && json_is_object(optimizer))
         cs_buf_addf(out, "optimizer: state in %s, %lld bytes a trained parameter, time: %s\n",
                     text_of(optimizer, "state"), (long long)int_of(optimizer, "param_bytes"),
                     text_of(optimizer, "time"));
     if (json_is_object(sweep))
-        cs_buf_addf(out, "%lld plans tried, %lld refused\n", (long long)int_of(sweep, "tried"),
-                    (long long)int_of(sweep, "refused"));
+        cs_buf_addf(out, "%lld plan%s tried, %lld refused\n", (long long)int_of(sweep, "tried"),
+                    CS_PLURAL(int_of(sweep, "tried")), (long long)int_of(sweep, "refused"));
 }
 
 void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,
@@ -260,8 +262,9 @@ void cs_explain_text(const json_t *explanation, bool compares, int width, struct
     {
         struct cs_found_cells c;
         cs_found_cells(row, false, &c);
-        cs_buf_addf(out, "  %s, %s, %s ranks, %s: %s\n", c.step, text_of(row, "schedule"), c.ranks,
-                    cs_buf_str(&c.layout), text_of(row, "against"));
+        cs_buf_addf(out, "  %s, %s, %s rank%s, %s: %s\n", c.step, text_of(row, "schedule"), c.ranks,
+                    CS_PLURAL(int_of(row, "ranks")), cs_buf_str(&c.layout),
+                    text_of(row, "against"));
         cs_buf_free(&c.layout);
     }
     if (compares)

@@ -5,6 +5,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 
 static const struct cs_stage *first_of(const struct cs_plan *plan, int32_t branch)
 {
@@ -48,7 +49,8 @@ void cs_groups_text(const struct cs_plan *plan, const struct cs_graph *graph, ch
 {
     struct cs_buf text = {0};
     if (cs_plan_llm_replicas(plan) > 1)
-        cs_buf_addf(&text, "%d replicas", cs_plan_llm_replicas(plan));
+        cs_buf_addf(&text, "%d replica%s", cs_plan_llm_replicas(plan),
+                    CS_PLURAL(cs_plan_llm_replicas(plan)));
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const struct cs_stage *stage = first_of(plan, b);
         if (stage)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
@@ -230,9 +231,10 @@ static enum cs_status check_cutting(const struct cs_variant_base *base, const st
     if (work <= most_cutting)
         return CS_OK;
     return cs_fail(err, CS_PLAN,
-                   "cutting %d layers for %d ranks takes too long here; cornstarch-console plan "
+                   "cutting %d layer%s for %d ranks takes too long here; cornstarch-console plan "
                    "does it",
-                   base->graph->n_layers, cs_variant_ranks(v, base->graph));
+                   base->graph->n_layers, CS_PLURAL(base->graph->n_layers),
+                   cs_variant_ranks(v, base->graph));
 }
 
 enum cs_status cs_variant_make(const struct cs_variant_base *base, const struct cs_variant *variant,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/plan/plan_schedule.h"
 #include "core/search/search.h"
 
@@ -88,7 +89,7 @@ static void add_slots(struct cs_whatif *w, const struct cs_variant_base *base)
         v.slots = i == 0 ? 2 * own : own / 2;
         if (v.slots < 1 || v.slots > CS_VARIANT_SLOTS)
             continue;
-        snprintf(name, sizeof name, "%d slots", v.slots);
+        snprintf(name, sizeof name, "%d slot%s", v.slots, CS_PLURAL(v.slots));
         add_row(w, base, name, &v);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/io.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "feeder/quarantine.h"
 #include "input/data/early.h"
@@ -41,11 +42,12 @@ enum cs_status cs_feed_set_bad(void *user, const struct cs_load *load, struct cs
     if ((double)cs_quarantine_count(set->quarantine) > allowed)
         return cs_fail(
             err, CS_INVALID,
-            "%s: %llu of %llu samples are bad, max_bad_fraction %g allows %g; the last: "
+            "%s: %llu of %llu samples %s bad, max_bad_fraction %g allows %g; the last: "
             "sample %llu (id \"%.60s\"): %s",
             cs_source_path(set->source), (unsigned long long)cs_quarantine_count(set->quarantine),
-            (unsigned long long)cs_source_count(set->source), set->data->max_bad_fraction, allowed,
-            (unsigned long long)load->index, id, load->reason);
+            (unsigned long long)cs_source_count(set->source),
+            CS_NOUN(cs_quarantine_count(set->quarantine), "is", "are"), set->data->max_bad_fraction,
+            allowed, (unsigned long long)load->index, id, load->reason);
     return CS_OK;
 }
 

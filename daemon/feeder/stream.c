@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/data/sample_order.h"
 
 struct place {
@@ -34,9 +35,9 @@ static enum cs_status check_same(const struct cs_stream *s, const json_t *data, 
         return CS_OK;
     return cs_fail(
         err, CS_INVALID,
-        "%s has changed since the checkpoint: it had %lld samples then and has %llu now%s; "
+        "%s has changed since the checkpoint: it had %lld sample%s then and has %llu now%s; "
         "put the old file back, or start a new job",
-        path, (long long)samples, (unsigned long long)id.samples,
+        path, (long long)samples, CS_PLURAL(samples), (unsigned long long)id.samples,
         (uint64_t)samples == id.samples ? ", of other content" : "");
 }
 
@@ -51,8 +52,8 @@ static enum cs_status read_cursor(struct cs_stream *s, const json_t *cursor, str
     if (!json_is_integer(epoch) || json_integer_value(epoch) < 0 || !json_is_integer(position) ||
         json_integer_value(position) < 0 || (uint64_t)json_integer_value(position) >= s->n)
         return cs_fail(err, CS_INVALID,
-                       "the data cursor does not fit %s with %llu samples: was the file changed?",
-                       cs_source_path(s->config.source), (unsigned long long)s->n);
+                       "the data cursor does not fit %s with %llu sample%s: was the file changed?",
+                       cs_source_path(s->config.source), (unsigned long long)s->n, CS_PLURAL(s->n));
     s->next =
         (struct place){(uint64_t)json_integer_value(epoch), (uint64_t)json_integer_value(position)};
     s->carried = calloc(json_array_size(carried) + 1, sizeof *s->carried);
@@ -157,9 +158,10 @@ enum cs_status cs_stream_next(struct cs_stream *s, struct cs_load *out, bool *ha
                                              : s->config.bad(s->config.user, out, err);
         if (status == CS_OK && !s->config.is_ordered && ++s->n_bad_in_row >= s->n)
             status = cs_fail(err, CS_INVALID,
-                             "%s: none of its %llu samples can be used; the last: "
+                             "%s: none of its %llu sample%s can be used; the last: "
                              "%s",
-                             cs_source_path(s->config.source), (unsigned long long)s->n, why);
+                             cs_source_path(s->config.source), (unsigned long long)s->n,
+                             CS_PLURAL(s->n), why);
         cs_load_free(out);
         if (status != CS_OK)
             return status;

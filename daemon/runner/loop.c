@@ -11,6 +11,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "runner/control.h"
 #include "runner/job/resume.h"
@@ -184,8 +185,8 @@ static void tell_resume(struct cs_runner *r)
     if (job->room_warning[0])
         cs_run_note(r, CS_WARN, "%s", job->room_warning);
     if (job->n_before > 0)
-        cs_run_note(r, CS_WARN, "beginning anew: %d checkpoints were put aside in %s",
-                    job->n_before, job->ckpt_dir);
+        cs_run_note(r, CS_WARN, "beginning anew: %d %s put aside in %s", job->n_before,
+                    CS_NOUN(job->n_before, "checkpoint was", "checkpoints were"), job->ckpt_dir);
     if (job->resume[0] && job->from_job > 0 && job->from_job != r->number)
         cs_run_note(r, CS_WARN, "going on from the checkpoint of step %lld, which job %lld wrote",
                     (long long)job->checkpoint_step, (long long)job->from_job);

@@ -8,6 +8,7 @@
 
 #include "core/base/say.h"
 #include "core/base/system/log.h"
+#include "core/base/units.h"
 #include "core/program/dirs.h"
 #include "core/program/process.h"
 #include "server/requests.h"
@@ -136,8 +137,8 @@ static enum cs_status rebuild(struct cs_server *server)
     if (status == CS_OK)
         status = cs_server_open(server, &err);
     if (status == CS_OK)
-        cs_say(stdout, "%zu job%s in %s/history.db\n", server->n_jobs,
-               server->n_jobs == 1 ? "" : "s", server->state_dir);
+        cs_say(stdout, "%zu job%s in %s/history.db\n", server->n_jobs, CS_PLURAL(server->n_jobs),
+               server->state_dir);
     else
         fail(&err);
     cs_server_close(server);

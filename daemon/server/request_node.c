@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "server/node/node.h"
 #include "server/request_call.h"
@@ -57,7 +58,7 @@ static void set_warning(struct cs_call *c)
         used += snprintf(text + used, sizeof text - (size_t)used,
                          "%sthe history is behind the directories of %zu job%s and follows when it "
                          "can be written again (is the disk full?): %s",
-                         used ? "; " : "", behind, behind == 1 ? "" : "s", c->server->write_error);
+                         used ? "; " : "", behind, CS_PLURAL(behind), c->server->write_error);
     for (size_t i = 0; i < c->server->n_jobs && used < (int)sizeof text - 200; i++) {
         const struct cs_job *job = c->server->jobs[i];
         if (!cs_job_is_deaf(job))

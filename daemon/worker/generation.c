@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/plan/plan_json.h"
 #include "core/wire/wire.h"
 
@@ -35,8 +36,8 @@ static enum cs_status read_values(struct cs_generation *g, struct cs_err *err)
     CS_TRY(cs_plan_read(cs_msg_obj(g->msg, "plan"), g->graph, g->arena, &g->plan, err));
     const int world = cs_plan_world(g->plan);
     if (ranks != world || g->rank < 0 || g->rank >= world)
-        return cs_fail(err, CS_INVALID, "worker.boot: rank %d of %lld, but the plan has %d ranks",
-                       g->rank, (long long)ranks, world);
+        return cs_fail(err, CS_INVALID, "worker.boot: rank %d of %lld, but the plan has %d rank%s",
+                       g->rank, (long long)ranks, world, CS_PLURAL(world));
     return name_checkpoints(g, err);
 }
 

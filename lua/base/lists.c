@@ -1,5 +1,6 @@
 /* Reads lists of numbers from Lua tables. */
 #include "lua/base/lists.h"
+#include "core/base/units.h"
 
 #include <math.h>
 
@@ -38,8 +39,8 @@ double *cs_lua_numbers(lua_State *L, const struct cs_lua_function *f, const char
         return NULL;
     }
     if (*n >= 0 && len != *n)
-        cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
-                     *n);
+        cs_lua_error(L, "%s: '%s' has %d item%s, the lists before it have %d", f->name, key, len,
+                     CS_PLURAL(len), *n);
     *n = len;
     const struct cs_arg *arg = cs_lua_arg(L, f, key);
     double *out = CS_NEW_ARRAY(arena, double, len + 1);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/model/graph.h"
 #include "core/model/schedules.h"
 #include "core/plan/make/split.h"
@@ -98,8 +99,8 @@ static bool *booleans(lua_State *L, const struct cs_lua_function *f, const char 
         return NULL;
     }
     if (*n >= 0 && len != *n)
-        cs_lua_error(L, "%s: '%s' has %d items, the lists before it have %d", f->name, key, len,
-                     *n);
+        cs_lua_error(L, "%s: '%s' has %d item%s, the lists before it have %d", f->name, key, len,
+                     CS_PLURAL(len), *n);
     *n = len;
     bool *out = CS_NEW_ARRAY(arena, bool, len + 1);
     for (int i = 0; i < len; i++) {
@@ -334,8 +335,9 @@ static int read_straggler(lua_State *L)
         return 0;
     }
     if (rank >= n || copy >= to->copies)
-        return cs_lua_error(L, "%s: rank %d of copy %d: there are %d ranks in %d copies", f->name,
-                            (int)rank, (int)copy, (int)n, (int)to->copies);
+        return cs_lua_error(L, "%s: rank %d of copy %d: there are %d rank%s in %d %s", f->name,
+                            (int)rank, (int)copy, (int)n, CS_PLURAL(n), (int)to->copies,
+                            CS_NOUN(to->copies, "copy", "copies"));
     for (int32_t c = 0; c < to->copies; c++)
         if (copy < 0 || copy == c)
             to->rank[c * n + (int32_t)rank] *= factor;

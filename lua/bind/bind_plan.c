@@ -215,8 +215,9 @@ static int plan_tostring(lua_State *L)
     plan_bubble(L);
     char step[CS_UNITS_CAP], text[160];
     cs_duration_print(step, sizeof(step), (uint64_t)plan->predicted_step_ns);
-    snprintf(text, sizeof(text), "plan %s: %d ranks, %s a step predicted, bubble %.1f%%",
-             plan->schedule, cs_plan_replica_ranks(plan), step, 100 * lua_tonumber(L, -1));
+    snprintf(text, sizeof(text), "plan %s: %d rank%s, %s a step predicted, bubble %.1f%%",
+             plan->schedule, cs_plan_replica_ranks(plan), CS_PLURAL(cs_plan_replica_ranks(plan)),
+             step, 100 * lua_tonumber(L, -1));
     lua_pushstring(L, text);
     return 1;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/plan/cost/links.h"
 #include "core/sched/sim/forecast.h"
 #include "lua/base/lists.h"
@@ -61,8 +62,9 @@ static int read_straggler(lua_State *L)
     if (name && stage < 0)
         return cs_lua_error(L, "%s: there is no stage %s", f->name, name);
     if (rank >= n || copy >= to->copies)
-        return cs_lua_error(L, "%s: rank %d of copy %d: there are %d ranks in %d copies", f->name,
-                            (int)rank, (int)copy, (int)n, (int)to->copies);
+        return cs_lua_error(L, "%s: rank %d of copy %d: there are %d rank%s in %d %s", f->name,
+                            (int)rank, (int)copy, (int)n, CS_PLURAL(n), (int)to->copies,
+                            CS_NOUN(to->copies, "copy", "copies"));
     if (name)
         to->stage[stage] = permille;
     for (int32_t c = 0; !name && c < to->copies; c++)

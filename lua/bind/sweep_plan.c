@@ -2,6 +2,7 @@
  * (model, cluster, sizes) is its user value; the layout is that of the row. */
 #include <string.h>
 
+#include "core/base/units.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/sweep.h"
@@ -42,9 +43,10 @@ static const json_t *pick(lua_State *L, const json_t *plans)
     if (n > 0)
         return json_array_get(plans, (size_t)n - 1);
     cs_lua_error(L,
-                 "cs.search: jobs run none of the %d plans found (the first has %s); search with "
+                 "cs.search: jobs run none of the %d plan%s found (the first has %s); search with "
                  "runs = true",
-                 (int)json_array_size(plans), text_of(first, "why_not_run"));
+                 (int)json_array_size(plans), CS_PLURAL(json_array_size(plans)),
+                 text_of(first, "why_not_run"));
     return NULL;
 }
 

@@ -32,6 +32,10 @@ for script in good/*.lua bad/*.lua; do
     failed=$((failed + 1))
     printf 'FAIL %s\n  want %s: %s\n  got  %s: %s\n' "$script" "$want_rc" "$want" "$rc" "$got"
   fi
+  if grep -hE '(^|[^0-9.,-])1 (([a-z-]+ )?(rank|slot|step|layer|stage|replica|sample|row|token|item|file|device|node|block|head|plan|layout|chunk)s|branches|batches|copies)([^a-z]|$)' out err; then
+    echo "FAIL $script: one of something is said as several"
+    failed=$((failed + 1))
+  fi
 done
 # the error as a document
 "$console" plan --json bad/unknown_key.lua 2>/dev/null | grep -q '"schema": "cornstarch.error/1"' || { echo "FAIL: no error document"; failed=1; }

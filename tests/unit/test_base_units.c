@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -212,6 +213,29 @@ static void parsing_refuses_garbage(void **state)
     assert_true(cs_duration_parse("213503d", &value));
 }
 
+static void counts_have_their_word(void **state)
+{
+    static const struct {
+        int64_t n;
+        const char *ranks, *copies;
+    } rows[] = {
+        {0,  "0 ranks",  "0 copies" },
+        {1,  "1 rank",   "1 copy"   },
+        {-1, "-1 ranks", "-1 copies"},
+        {2,  "2 ranks",  "2 copies" }
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        char text[40];
+        snprintf(text, sizeof text, "%lld rank%s", (long long)rows[i].n, CS_PLURAL(rows[i].n));
+        assert_string_equal(text, rows[i].ranks);
+        snprintf(text, sizeof text, "%lld %s", (long long)rows[i].n,
+                 CS_NOUN(rows[i].n, "copy", "copies"));
+        assert_string_equal(text, rows[i].copies);
+    }
+}
+
 static void wall_time_prints_as_iso(void **state)
 {
     (void)state;
@@ -238,6 +262,7 @@ int main(void)
         cmocka_unit_test(printing_what_was_parsed_gives_the_same_text),
         cmocka_unit_test(parsing_takes_what_people_write),
         cmocka_unit_test(parsing_refuses_garbage),
+        cmocka_unit_test(counts_have_their_word),
         cmocka_unit_test(wall_time_prints_as_iso),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -296,7 +296,7 @@ static void bad_samples_say_why(void **state)
     const char *plain = "{\"name\":\"plain\"}";
 
     (void)state;
-    expect_bad(plain, ONE("", "<image>", "a"), CS_INVALID, "1 placeholders <image> for 0 files");
+    expect_bad(plain, ONE("", "<image>", "a"), CS_INVALID, "1 placeholder <image> for 0 files");
     expect_bad(plain, ONE("\"image\":\"p\",", "<image><image>", "a"), CS_INVALID, "2 placeholders");
     expect_bad(plain, ONE("", "q", ""), CS_INVALID, "empty answer");
     expect_bad(plain, ONE("", "q", " \\n "), CS_INVALID, "empty answer");

@@ -142,7 +142,7 @@ static void errors_name_function_key_and_item(void **state)
         {"cs.lab.balance { work = { \"x\" }, ranks = 1 }", "'work' item 1 must be a number, got string"},
         {"cs.lab.balance { work = { -1 }, ranks = 1 }", "'work' item 1 must lie between 0 and 1e+15, got -1"},
         {"cs.lab.balance { work = { 1, 1 }, ranks = 1, cap = 1 }", "the cap must be at least 2"},
-        {"cs.lab.balance { work = {}, ranks = 1 }", "0 blocks on 1 ranks"},
+        {"cs.lab.balance { work = {}, ranks = 1 }", "0 blocks on 1 rank;"},
         {"cs.lab.assign { samples = { { enc = 1 } }, lanes = 1, slots = 1 }", "'samples' item 1 needs enc and llm"},
         {"cs.lab.assign { samples = { { enc = 1, llm = \"2\" } }, lanes = 1, slots = 1 }", "llm must be a number, got string"},
         {"cs.lab.assign { samples = { { enc = 1, llm = 0/0 } }, lanes = 1, slots = 1 }", "'samples' item 1 must lie between 0 and 1e+15, got nan"},

@@ -32,7 +32,7 @@ static void a_lease_is_a_list_in_the_order_of_the_ranks(void **state)
     assert_int_equal(cs_rank_devices_read("cpu:0,cpu:1,cpu:2", false, 2, arena, &device, &err),
                      CS_OK); /* more than are needed */
     assert_int_equal(cs_rank_devices_read("cuda:0", true, 2, arena, &device, &err), CS_PLAN);
-    assert_non_null(strstr(err.text, "needs 2 ranks, 1 devices are leased"));
+    assert_non_null(strstr(err.text, "needs 2 ranks, 1 device is leased"));
     static const char *const bad[] = {"cpu:0,cpu:1", "cuda:0,cuda:0", "cuda:0,cuda:-1",
                                       "cuda:0,1",    "cuda:0,cuda:",  "cuda:x,cuda:1",
                                       "0,1"};

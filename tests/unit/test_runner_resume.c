@@ -255,7 +255,7 @@ static void changed_inputs_are_refused_with_both_values(void **state)
     save(job, "1", 9);
     found(job, "1", 9);
     write_text(job, "train.json", "[{\"id\":\"a\"}]");
-    REFUSED(job, "1", "train.json", "data.json", "3 samples", "1 samples",
+    REFUSED(job, "1", "train.json", "data.json", "3 samples", "1 sample,",
             "'cornstarch-console resume ID --from-start'");
     write_text(job, "train.json", "[{\"id\":\"a\"},{\"id\":\"B\"},{\"id\":\"c\"}]"); /* as long */
     REFUSED(job, "1", "train.json", "was 3 samples", "is 3 samples", "xxh3");
@@ -284,7 +284,7 @@ static void a_changed_evaluation_is_refused_with_both_values(void **state)
     save(job, "1", 9);
     found(job, "1", 9);
     write_text(job, "eval.json", "[{\"id\":\"a\"}]");
-    REFUSED(job, "1", "eval.json", "eval.data.json", "was 2 samples", "is 1 samples");
+    REFUSED(job, "1", "eval.json", "eval.data.json", "was 2 samples", "is 1 sample,");
     write_text(job, "eval.json", "[{\"id\":\"a\"},{\"id\":\"B\"}]"); /* as long */
     REFUSED(job, "1", "eval.json", "was 2 samples", "is 2 samples", "xxh3", "--from-start");
     write_text(job, "eval.json", old);

@@ -193,8 +193,8 @@ static void bad_requests_are_refused_with_reasons(void **state)
         struct cs_assign_options options;
         const char *want;
     } bad[] = {
-        {1,  1,   {.replicas = 0, .slots = 1},             "0 lanes of 1 slots"       },
-        {1,  1,   {.replicas = 1, .slots = -2},            "1 lanes of -2 slots"      },
+        {1,  1,   {.replicas = 0, .slots = 1},             "0 lanes of 1 slot;"       },
+        {1,  1,   {.replicas = 1, .slots = -2},            "1 lane of -2 slots"       },
         {1,  1,   {.replicas = 1 << 20, .slots = 1 << 20}, "at most 1048576"          },
         {-1, 1,   {.replicas = 1, .slots = 1},             "sample 0 costs enc -1"    },
         {1,  NAN, {.replicas = 1, .slots = 1},             "sample 0 costs enc 1, llm"},

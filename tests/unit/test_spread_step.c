@@ -321,7 +321,7 @@ static void a_step_of_too_few_slots_is_refused_at_the_start(void **state)
     j.spec->balance = "stream";
     assert_int_equal(cs_step_spread_new(j.spec, j.graph, j.plan, &b, &err), CS_PLAN);
     assert_null(b);
-    assert_non_null(strstr(err.text, "balance stream may make 1 slots"));
+    assert_non_null(strstr(err.text, "balance stream may make 1 slot "));
     assert_non_null(strstr(err.text, "at least 3 slots are needed"));
     j.spec->balance = "list2d";
     j.spec->batch_samples = 2;
@@ -345,7 +345,7 @@ static void the_report_names_branches_and_gain(void **state)
     assert_int_equal(cs_step_spread_step(b, 0, pack, N, &n_slots, &err), CS_OK);
     cs_step_spread_report(b, &line);
     static const char *const want[] = {
-        "balance list2d: 1 steps of ", " slots", "vision ", "llm ", "(stream order ",
+        "balance list2d: 1 step of ", " slots", "vision ", "llm ", "(stream order ",
         "the searched order saves"};
     for (size_t i = 0; i < CS_ARRAY_LEN(want); i++)
         if (!strstr(cs_buf_str(&line), want[i]))

@@ -82,7 +82,7 @@ static void print_medium(const struct cs_sample_media *m, int number)
     cs_str_escape(&text, m->file->name, strlen(m->file->name), false);
     if (m->medium.width > 0)
         cs_buf_addf(&text, ", %d x %d pixels", m->medium.width, m->medium.height);
-    cs_buf_addf(&text, ", %d row%s", l->n_rows, l->n_rows == 1 ? "" : "s");
+    cs_buf_addf(&text, ", %d row%s", l->n_rows, CS_PLURAL(l->n_rows));
     if (l->n_learned > 0)
         cs_buf_addf(&text, " (%d learned)", l->n_learned);
     if (m->row[l->n_rows - 1] - m->row[0] >= l->n_rows)
@@ -92,7 +92,8 @@ static void print_medium(const struct cs_sample_media *m, int number)
         cs_buf_addf(&text, i == 0 ? " of %d x %d" : " + %d x %d", grid[1], grid[2]);
     }
     if (l->n_items > SHOWN_ITEMS)
-        cs_buf_addf(&text, " + %d items", l->n_items - SHOWN_ITEMS);
+        cs_buf_addf(&text, " + %d item%s", l->n_items - SHOWN_ITEMS,
+                    CS_PLURAL(l->n_items - SHOWN_ITEMS));
     cs_buf_adds(&text, " patches\n");
     cs_cmd_print(&text);
     cs_buf_free(&text);
@@ -100,10 +101,10 @@ static void print_medium(const struct cs_sample_media *m, int number)
 
 static void print_sample(const struct cs_loaded *l, uint64_t index)
 {
-    cs_say(stdout, "sample %llu%s%s: %d rows, %d of them trained, %d picture%s\n",
+    cs_say(stdout, "sample %llu%s%s: %d row%s, %d of them trained, %d picture%s\n",
            (unsigned long long)index, l->record->id[0] ? " id " : "", l->record->id,
-           l->sample.n_tokens, l->sample.n_labels, l->sample.n_media,
-           l->sample.n_media == 1 ? "" : "s");
+           l->sample.n_tokens, CS_PLURAL(l->sample.n_tokens), l->sample.n_labels, l->sample.n_media,
+           CS_PLURAL(l->sample.n_media));
     for (int i = 0; i < l->sample.n_media; i++)
         print_medium(&l->sample.media[i], i);
     print_marked(&l->rendering);

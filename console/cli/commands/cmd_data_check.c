@@ -10,6 +10,7 @@
 #include "console/cli/shared/check/template_check.h"
 #include "console/cli/shared/job_data.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "input/data/check.h"
 
@@ -53,8 +54,9 @@ static void print_each(const struct progress *p, uint64_t index, const struct cs
         cs_buf_addf(&text, "%d tokens, %d of them trained", s->n_tokens, s->n_labels);
         for (int e = 0; e < p->keys->n; e++)
             if (s->n_items[e] > 0)
-                cs_buf_addf(&text, ", %s %d rows of %d item%s", p->keys->encoder[e].name,
-                            s->n_rows[e], s->n_items[e], s->n_items[e] == 1 ? "" : "s");
+                cs_buf_addf(&text, ", %s %d row%s of %d item%s", p->keys->encoder[e].name,
+                            s->n_rows[e], CS_PLURAL(s->n_rows[e]), s->n_items[e],
+                            CS_PLURAL(s->n_items[e]));
     }
     cs_buf_addc(&text, '\n');
     cs_cmd_print(&text);
@@ -82,8 +84,8 @@ static bool after_sample(void *user, const struct cs_check *so_far, const struct
 {
     const struct progress *p = user;
     if (p->has_bar && so_far->n_samples % 256 == 0)
-        fprintf(stderr, "\r%llu samples, %llu bad ", (unsigned long long)so_far->n_samples,
-                (unsigned long long)so_far->n_bad);
+        fprintf(stderr, "\r%llu sample%s, %llu bad ", (unsigned long long)so_far->n_samples,
+                CS_PLURAL(so_far->n_samples), (unsigned long long)so_far->n_bad);
     if (p->is_printed)
         print_each(p, so_far->n_samples - 1, sample, why);
     if (p->list != NULL && json_array_size(p->list) < MOST_LISTED)
@@ -140,10 +142,10 @@ static enum cs_status judge_bad(const struct cs_spec_data *data, const json_t *s
     int64_t bad = cs_msg_int(set, "bad", 0), all = cs_msg_int(set, "samples", 0);
     bool is_strict = strcmp(data->on_bad_sample, "fail") == 0;
     if (bad > 0 && (is_strict || (double)bad > data->max_bad_fraction * (double)all))
-        return cs_fail(err, CS_INVALID,
-                       "%lld of %lld samples of %s are bad: a job would end on them (%s)",
-                       (long long)bad, (long long)all, cs_msg_str(set, "path", ""),
-                       is_strict ? "on_bad_sample = \"fail\"" : "max_bad_fraction");
+        return cs_fail(
+            err, CS_INVALID, "%lld of %lld samples of %s %s bad: a job would end on them (%s)",
+            (long long)bad, (long long)all, cs_msg_str(set, "path", ""), CS_NOUN(bad, "is", "are"),
+            is_strict ? "on_bad_sample = \"fail\"" : "max_bad_fraction");
     return CS_OK;
 }
 

@@ -165,7 +165,7 @@ static void check_files(json_t *checks)
 
     char text[200];
     const int64_t files = cs_process_files();
-    snprintf(text, sizeof text, "%lld open files%s", (long long)files,
+    snprintf(text, sizeof text, "%lld open file%s%s", (long long)files, CS_PLURAL(files),
              files < FEW ? ": too few for jobs of more than a handful of ranks; raise ulimit -Hn"
                          : "");
     add_check(checks, "open files", files < FEW ? BAD : OK, text);

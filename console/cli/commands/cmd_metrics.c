@@ -8,6 +8,7 @@
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/metric_out.h"
 #include "core/base/say.h"
+#include "core/base/units.h"
 #include "core/export/board.h"
 #include "core/wire/job_state.h"
 #include "core/wire/metric.h"
@@ -187,9 +188,9 @@ static enum cs_status end(struct fetch *f, struct cs_err *err)
 {
     if (f->board) {
         CS_TRY(cs_board_flush(f->board, err));
-        cs_say(stdout, "job %lld: %lld rows in %s; look with 'tensorboard --logdir %s'\n",
-               (long long)f->job, (long long)cs_board_rows(f->board), f->values->tensorboard,
-               f->values->tensorboard);
+        cs_say(stdout, "job %lld: %lld row%s in %s; look with 'tensorboard --logdir %s'\n",
+               (long long)f->job, (long long)cs_board_rows(f->board),
+               CS_PLURAL(cs_board_rows(f->board)), f->values->tensorboard, f->values->tensorboard);
     } else if (f->cmd->json) {
         json_t *doc = cs_doc_new("cornstarch.metrics/1");
         cs_msg_set_int(doc, "job", f->job);

@@ -46,9 +46,9 @@ static enum cs_status convert(struct cs_cmd *cmd, struct cs_err *err)
     struct cs_convert_report report;
     CS_TRY(cs_convert_run(&asked, &report, err));
     cs_bytes_print(bytes, sizeof bytes, report.bytes);
-    snprintf(text, sizeof text, "wrote %s: %d tensors, %lld of them renamed, %s in %d file%s",
-             cmd->args[1], report.n_tensors, (long long)report.n_renamed, bytes, report.n_files,
-             report.n_files == 1 ? "" : "s");
+    snprintf(text, sizeof text, "wrote %s: %d tensor%s, %lld of them renamed, %s in %d file%s",
+             cmd->args[1], report.n_tensors, CS_PLURAL(report.n_tensors),
+             (long long)report.n_renamed, bytes, report.n_files, CS_PLURAL(report.n_files));
     if (!cmd->json) {
         cs_say(stdout, "%s\n", text);
         return CS_OK;

@@ -136,9 +136,9 @@ static void print_part(const json_t *part)
     cs_count_print(params, sizeof params, (uint64_t)cs_msg_int(part, "params", 0));
     cs_say(stdout, "%-10s %-8s", name[0] ? name : "model", cs_msg_str(part, "family", ""));
     cs_say(stdout, " %lld layer%s x %lld,", (long long)cs_msg_int(part, "layers", 0),
-           cs_msg_int(part, "layers", 0) == 1 ? "" : "s", (long long)cs_msg_int(part, "width", 0));
-    cs_say(stdout, " %s parameters in %lld tensors", params,
-           (long long)cs_msg_int(part, "tensors", 0));
+           CS_PLURAL(cs_msg_int(part, "layers", 0)), (long long)cs_msg_int(part, "width", 0));
+    cs_say(stdout, " %s parameters in %lld tensor%s", params,
+           (long long)cs_msg_int(part, "tensors", 0), CS_PLURAL(cs_msg_int(part, "tensors", 0)));
     if (cs_msg_int(part, "tensors", 0) > 0)
         cs_say(stdout, " (%s)", cs_msg_str(part, "dtype", ""));
     if (cs_msg_str(part, "processor", "")[0])
@@ -191,7 +191,7 @@ static void print_total(const struct look *look)
     cs_bytes_print(bytes, sizeof bytes, (uint64_t)n_bytes);
     if (n_files > 0)
         cs_say(stdout, "together   %s, %s parameters, %s in %lld file%s\n", look->model_type,
-               params, bytes, (long long)n_files, n_files == 1 ? "" : "s");
+               params, bytes, (long long)n_files, CS_PLURAL(n_files));
 }
 
 static enum cs_status print_json(const struct look *look, struct cs_err *err)

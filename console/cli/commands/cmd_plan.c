@@ -123,11 +123,11 @@ static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph,
     cs_table_render(table, cs_cmd_width(), true, &text);
     cs_table_free(table);
     duration(step, plan->predicted_step_ns);
-    cs_buf_addf(&text, "\n%s, %d slots on %d ranks, ", plan->schedule, plan->slots,
-                cs_plan_world(plan));
+    cs_buf_addf(&text, "\n%s, %d slot%s on %d rank%s, ", plan->schedule, plan->slots,
+                CS_PLURAL(plan->slots), cs_plan_world(plan), CS_PLURAL(cs_plan_world(plan)));
     if (cs_plan_replicas(plan) > 1)
-        cs_buf_addf(&text, "%d replicas of %d, ", cs_plan_replicas(plan),
-                    cs_plan_replica_ranks(plan));
+        cs_buf_addf(&text, "%d replica%s of %d, ", cs_plan_replicas(plan),
+                    CS_PLURAL(cs_plan_replicas(plan)), cs_plan_replica_ranks(plan));
     cs_buf_addf(&text, "predicted step %s\n", step);
     for (int i = 0; says_why && i < plan->n_why; i++)
         cs_buf_addf(&text, "  %s\n", plan->why[i]);

@@ -6,6 +6,7 @@
 #include "console/draw/fmt.h"
 #include "console/draw/widget.h"
 #include "console/views/metrics/data.h"
+#include "core/base/units.h"
 
 enum { PANEL_MIN_W = 36, PANEL_WIDE_W = 60, PANEL_MIN_H = 7, PANEL_MAX_H = 12, GAP = 2 };
 
@@ -115,8 +116,8 @@ static void draw_choices(const struct cs_store *store, const struct cs_screen *s
     char text[CS_FMT_CAP];
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "by %s", aligns[m->align]);
     if (cs_metrics_range(m->range) > 0)
-        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "last %lld steps",
-                      (long long)cs_metrics_range(m->range));
+        cs_fields_add(&fields, CS_STYLE_TEXT, 1, "last %lld step%s",
+                      (long long)cs_metrics_range(m->range), CS_PLURAL(cs_metrics_range(m->range)));
     if (m->zoom > 1)
         cs_fields_add(&fields, CS_STYLE_TEXT, 1, "zoom %dx", m->zoom);
     if (cs_metrics_smoothing(m->smoothing) > 0)

@@ -7,6 +7,7 @@
 #include "console/draw/widget.h"
 #include "console/store/spec_diff.h"
 #include "console/views/metrics/data.h"
+#include "core/base/units.h"
 
 enum { DIFF_MAX = 400 };
 
@@ -92,7 +93,7 @@ void cs_metrics_draw_diff(const struct cs_store *store, const struct cs_screen *
     CS_ASSERT(rows);
     const int n = cs_spec_diff(store->model.spec_json, other->spec, rows, DIFF_MAX);
     cs_drawf(area, 1, 0, CS_STYLE_TITLE, "job %lld and job %lld: %d key%s differ%s",
-             (long long)store->job, (long long)other->job, n, n == 1 ? "" : "s", n == 1 ? "s" : "");
+             (long long)store->job, (long long)other->job, n, CS_PLURAL(n), CS_NOUN(n, "s", ""));
     if (n > 0)
         draw_rows(screen, area, rows, n < DIFF_MAX ? n : DIFF_MAX);
     free(rows);

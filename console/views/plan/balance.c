@@ -6,6 +6,7 @@
 #include "console/draw/fmt.h"
 #include "console/views/plan/plan.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/mask/span.h"
 
 enum { RULE_W = 10, RATIO_W = 9, SLOWER_W = 9, BARS_MOST = 60, HEAD_ROWS = 5 };
@@ -27,12 +28,12 @@ static void draw_head(const struct cs_store *store, const struct cs_batch *b, st
     const struct cs_graph *graph = store->model.graph;
     struct cs_fields fields = {0};
     char pairs[CS_FMT_CAP];
-    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%d rank%s", b->want.ranks,
-                  b->want.ranks == 1 ? "" : "s");
+    cs_fields_add(&fields, CS_STYLE_TITLE, 0, "%d rank%s", b->want.ranks, CS_PLURAL(b->want.ranks));
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "slot %d of %d", b->want.slot + 1, b->n_slots);
-    cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%d tokens", b->n_tokens);
-    cs_fields_add(&fields, CS_STYLE_TEXT, 2, "%d blocks of %d", b->n_blocks, b->block);
-    cs_fields_add(&fields, CS_STYLE_TEXT, 3, "%d samples", b->n_samples);
+    cs_fields_add(&fields, CS_STYLE_TEXT, 1, "%d token%s", b->n_tokens, CS_PLURAL(b->n_tokens));
+    cs_fields_add(&fields, CS_STYLE_TEXT, 2, "%d block%s of %d", b->n_blocks,
+                  CS_PLURAL(b->n_blocks), b->block);
+    cs_fields_add(&fields, CS_STYLE_TEXT, 3, "%d sample%s", b->n_samples, CS_PLURAL(b->n_samples));
     for (int32_t i = 0; i < graph->n_branches; i++)
         if (graph->branches[i].encoder >= 0)
             cs_fields_add(&fields, CS_STYLE_TEXT, 4,

@@ -133,9 +133,10 @@ void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out)
         struct cs_found_cells c;
         cs_found_cells(plan, true, &c);
         cs_buf_addf(out,
-                    "Plan %zu%s: a step %s, a slot %s, %s tokens a second, %s, %s ranks, %s, %s.",
+                    "Plan %zu%s: a step %s, a slot %s, %s tokens a second, %s, %s rank%s, %s, %s.",
                     i + 1, (int)i + 1 == store->found.picked ? ", picked" : "", c.step, c.slot,
-                    c.tokens, c.memory, c.ranks, text_of(plan, "schedule"), cs_buf_str(&c.layout));
+                    c.tokens, c.memory, c.ranks, strcmp(c.ranks, "1") == 0 ? "" : "s",
+                    text_of(plan, "schedule"), cs_buf_str(&c.layout));
         if (!runs(plan))
             cs_buf_addf(out, " Jobs do not run it: it has %s.", text_of(plan, "why_not_run"));
         cs_buf_addc(out, '\n');

@@ -8,6 +8,7 @@
 
 #include "console/draw/fmt.h"
 #include "console/whatif/groups.h"
+#include "core/base/units.h"
 
 enum { HEAD = 2 /* parts, summary */ };
 
@@ -84,7 +85,7 @@ static void draw_summary(const struct cs_store *store, const struct cs_previews 
         cs_groups_text(p->made.plan, store->model.graph, groups, sizeof groups);
     cs_variant_layout_text(variant, store->model.graph, !groups[0], layout, sizeof layout);
     cs_fields_add(&fields, CS_STYLE_TEXT, 0, "%s, %d slot%s", variant->schedule, variant->slots,
-                  variant->slots == 1 ? "" : "s");
+                  CS_PLURAL(variant->slots));
     cs_fields_add(&fields, CS_STYLE_TEXT, 4, "%s", layout);
     if (groups[0])
         cs_fields_add(&fields, CS_STYLE_TEXT, 2, "%s", groups);

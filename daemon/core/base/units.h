@@ -25,6 +25,11 @@ void cs_duration_print(char *out, size_t cap, uint64_t ns);
 /* also sums: "1h30m", "90" (seconds), "1.5 ms" */
 bool cs_duration_parse(const char *text, uint64_t *ns);
 
+/* The word that goes with a count: "%d rank%s", n, CS_PLURAL(n); "%d %s", n, CS_NOUN(n, "copy", "copies"). n is of any
+ * type of numbers, and has no side effects. */
+#define CS_NOUN(n, one, many) ((n) == 1 ? (one) : (many))
+#define CS_PLURAL(n)          CS_NOUN(n, "", "s")
+
 /* "12.3k tokens/s"; "-" when not finite or negative */
 void cs_rate_print(char *out, size_t cap, double per_second, const char *unit);
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/mask/span.h"
 #include "core/model/graph_parts.h"
 #include "core/model/groups.h"
@@ -37,10 +38,10 @@ static enum cs_status select_feature(const struct builder *b, const struct cs_sp
     if (kept < 1 || kept > arch->n_layers)
         return cs_fail(
             b->err, CS_INVALID,
-            "model.modules[%d].feature_layer is %d; %s has %d blocks, so -%d to -1 and 1 "
+            "model.modules[%d].feature_layer is %d; %s has %d block%s, so -%d to -1 and 1 "
             "to %d exist",
-            spec_index(b, module), layer, module->name, arch->n_layers, arch->n_layers,
-            arch->n_layers);
+            spec_index(b, module), layer, module->name, arch->n_layers, CS_PLURAL(arch->n_layers),
+            arch->n_layers, arch->n_layers);
     arch->n_layers = kept;
     arch->has_final_norm = false;
     arch->chain.n = 0;
@@ -216,9 +217,9 @@ static enum cs_status check_items(const struct builder *b, const struct cs_modul
     if (!is_fixed || branch->has_one_size || branch->item_rows == cs_front_out_rows(arch, grid))
         return CS_OK;
     return cs_fail(b->err, CS_INVALID,
-                   "model.modules[%d].items.rows is %d, but every picture of %s has %d rows",
+                   "model.modules[%d].items.rows is %d, but every picture of %s has %d row%s",
                    spec_index(b, encoder->spec), branch->item_rows, encoder->spec->name,
-                   cs_front_out_rows(arch, grid));
+                   cs_front_out_rows(arch, grid), CS_PLURAL(cs_front_out_rows(arch, grid)));
 }
 
 /* Rows are chosen, mixed and ended by a learned row where the projector has made them. */

@@ -8,6 +8,7 @@
 
 #include "core/arch/arch.h"
 #include "core/base/hash.h"
+#include "core/base/units.h"
 #include "core/model/spec_check.h"
 #include "core/model/spec_read.h"
 
@@ -77,8 +78,8 @@ static enum cs_status read_items(const struct cs_spec_reader *reader, const json
         return CS_OK;
     CS_TRY(cs_spec_read_object(reader, "model.modules[].items", path, NULL, items, out));
     if (out->patches < out->rows)
-        return cs_fail(reader->err, CS_INVALID, "%s: %d patches cannot become %d rows", path,
-                       out->patches, out->rows);
+        return cs_fail(reader->err, CS_INVALID, "%s: %d patches cannot become %d row%s", path,
+                       out->patches, out->rows, CS_PLURAL(out->rows));
     return CS_OK;
 }
 
@@ -117,8 +118,9 @@ static enum cs_status read_list(const struct cs_spec_reader *reader, const json_
     size_t i;
     CS_TRY(cs_spec_child(reader, where, object, key, true, &list));
     if (json_array_size(list) > MAX_RULES)
-        return cs_fail(reader->err, CS_LIMIT, "%s.%s has %zu entries, the limit is %d", where, key,
-                       json_array_size(list), MAX_RULES);
+        return cs_fail(reader->err, CS_LIMIT, "%s.%s has %zu %s, the limit is %d", where, key,
+                       json_array_size(list), CS_NOUN(json_array_size(list), "entry", "entries"),
+                       MAX_RULES);
     char *at = cs_arena_alloc(reader->arena, (json_array_size(list) + 1) * size);
     memset(at, 0, (json_array_size(list) + 1) * size);
     *out = at;

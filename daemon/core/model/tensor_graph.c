@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/model/tensor_parallel.h"
 
 /* ---- what can be shared ---- */
@@ -155,10 +156,11 @@ enum cs_status cs_ep_check(const struct cs_graph *graph, int32_t branch, int32_t
                        name, ep, name);
     const int32_t n = graph->modules[first->module].arch.experts.n;
     if (ep > n)
-        return cs_fail(err, CS_PLAN,
-                       "plan.parallel.%s.ep = %d: its layers have %d experts each, which are fewer "
-                       "than ranks; choose ep <= %d",
-                       name, ep, n, n);
+        return cs_fail(
+            err, CS_PLAN,
+            "plan.parallel.%s.ep = %d: its layers have %d expert%s each, which are fewer "
+            "than ranks; choose ep <= %d",
+            name, ep, n, CS_PLURAL(n), n);
     return CS_OK;
 }
 

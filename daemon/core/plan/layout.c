@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/model/tensor_parallel.h"
 
 static const char *const recompute_names[CS_RECOMPUTES] = {"none", "selective", "full"};
@@ -119,8 +120,8 @@ static enum cs_status check_place(const struct cs_layout *layout, int32_t b, str
                        at->pp, cs_placement_table[at->place].name);
     if (at->place == CS_PLACE_COLOCATED && block % (at->tp * at->cp) != 0)
         return cs_fail(err, CS_PLAN,
-                       "layout of %s: tp * cp = %d does not divide the %d ranks of an LLM stage",
-                       at->name, at->tp * at->cp, block);
+                       "layout of %s: tp * cp = %d does not divide the %d rank%s of an LLM stage",
+                       at->name, at->tp * at->cp, block, CS_PLURAL(block));
     if (at->place == CS_PLACE_REPLICATED && (at->tp != llm->tp || at->cp != llm->cp))
         return cs_fail(err, CS_PLAN,
                        "layout of %s: a replicated encoder has tp %d and cp %d of the LLM",
@@ -137,14 +138,17 @@ static enum cs_status check_branch(const struct cs_layout *layout, const struct 
                        at->name, at->tp, at->cp, at->pp);
     if (at->pp > graph->branches[b].n_layers)
         return cs_fail(err, CS_PLAN,
-                       "layout of %s: pp = %d asks for more stages than its %d layers; choose pp "
+                       "layout of %s: pp = %d asks for more stages than its %d layer%s; choose pp "
                        "<= %d",
-                       at->name, at->pp, graph->branches[b].n_layers, graph->branches[b].n_layers);
+                       at->name, at->pp, graph->branches[b].n_layers,
+                       CS_PLURAL(graph->branches[b].n_layers), graph->branches[b].n_layers);
     if (at->vpp > 1 && (int64_t)at->pp * at->vpp > graph->branches[b].n_layers)
-        return cs_fail(err, CS_PLAN,
-                       "layout of %s: %d stages of %d chunks are more than its %d layers; lower pp "
-                       "or vpp",
-                       at->name, at->pp, at->vpp, graph->branches[b].n_layers);
+        return cs_fail(
+            err, CS_PLAN,
+            "layout of %s: %d stage%s of %d chunks are more than its %d layer%s; lower pp "
+            "or vpp",
+            at->name, at->pp, CS_PLURAL(at->pp), at->vpp, graph->branches[b].n_layers,
+            CS_PLURAL(graph->branches[b].n_layers));
     CS_TRY(cs_ep_check(graph, b, at->ep, err));
     CS_TRY(check_place(layout, b, err));
     enum cs_status status = cs_layout_check_tp(graph, b, at->tp, err);
@@ -156,19 +160,21 @@ enum cs_status cs_layout_check(const struct cs_layout *layout, const struct cs_g
 {
     int64_t devices = (int64_t)cluster->n_nodes * cluster->devices_per_node;
     if (layout->n_branches != graph->n_branches)
-        return cs_fail(err, CS_PLAN, "the layout has %d branches, the model %d", layout->n_branches,
-                       graph->n_branches);
+        return cs_fail(err, CS_PLAN, "the layout has %d %s, the model %d", layout->n_branches,
+                       CS_NOUN(layout->n_branches, "branch", "branches"), graph->n_branches);
     if (layout->dp < 1 || layout->zero < 0 || layout->zero > 3)
         return cs_fail(err, CS_PLAN, "dp is %d and zero %d: dp starts at 1, zero is 0 to 3",
                        layout->dp, layout->zero);
     for (int32_t b = 0; b < layout->n_branches; b++)
         CS_TRY(check_branch(layout, graph, b, err));
     if (all_ranks(layout) > devices)
-        return cs_fail(err, CS_PLAN,
-                       "the layout needs %lld ranks (%d replicas of %lld) but the cluster has %lld "
-                       "devices; lower dp, pp, tp or cp",
-                       (long long)all_ranks(layout), layout->dp,
-                       (long long)(all_ranks(layout) / layout->dp), (long long)devices);
+        return cs_fail(
+            err, CS_PLAN,
+            "the layout needs %lld rank%s (%d replica%s of %lld) but the cluster has %lld "
+            "device%s; lower dp, pp, tp or cp",
+            (long long)all_ranks(layout), CS_PLURAL(all_ranks(layout)), layout->dp,
+            CS_PLURAL(layout->dp), (long long)(all_ranks(layout) / layout->dp), (long long)devices,
+            CS_PLURAL(devices));
     if (!layout->may_leave_node && !cs_layout_stays_in_nodes(layout, cluster->devices_per_node))
         return cs_fail(err, CS_PLAN,
                        "a tp * cp group would reach over nodes of %d devices; choose tp * cp that "

@@ -1,5 +1,6 @@
 /* The mesh of a layout whose branches differ in dp, cp and tp, numbered as Cornstarch numbers it. A
  * study of layouts; which rank is which in a job's plan is said by ranks.c. */
+#include "core/base/units.h"
 #include "core/plan/layout.h"
 
 static enum cs_status check_branch(const struct cs_branch_layout *at, struct cs_mesh *mesh,
@@ -30,15 +31,16 @@ static enum cs_status find_replicas(const struct cs_layout *layout, int32_t worl
     }
     if (has_own && fixed != world)
         return cs_fail(err, CS_PLAN,
-                       "the branches take %lld ranks (dp * pp * tp * cp of each), not %d",
-                       (long long)fixed, world);
+                       "the branches take %lld rank%s (dp * pp * tp * cp of each), not %d",
+                       (long long)fixed, CS_PLURAL(fixed), world);
     if (world < 1 || world > CS_LAYOUT_MAX_RANKS || (!has_own && world % replica != 0))
         return cs_fail(err, CS_PLAN,
                        "%d ranks are no multiple of a replica's %lld (sum of pp * tp * cp)", world,
                        (long long)replica);
     if (!has_own && layout->dp != 0 && layout->dp != world / replica)
-        return cs_fail(err, CS_PLAN, "dp is %d, but %d ranks hold %lld replicas of %lld",
-                       layout->dp, world, (long long)(world / replica), (long long)replica);
+        return cs_fail(err, CS_PLAN, "dp is %d, but %d ranks hold %lld replica%s of %lld",
+                       layout->dp, world, (long long)(world / replica),
+                       CS_PLURAL((world / replica)), (long long)replica);
     for (int32_t b = 0; b < layout->n_branches; b++)
         dp[b] = has_own ? cs_layout_dp(layout, b) : (int32_t)(world / replica);
     return CS_OK;

@@ -6,6 +6,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/near.h"
+#include "core/base/units.h"
 
 static const struct cs_schedule_info schedules[CS_SCHEDULES] = {
 #define X(id, name, layout, live, splits, encodes_all, takes, is_usual, help)                      \
@@ -250,8 +251,9 @@ static enum cs_status check_replicas(const struct cs_plan *plan, int32_t s, stru
                            "%s has dp %d, %s on the same rank has dp %d: they must have one",
                            stage->name, dp, plan->stages[i].name, cs_plan_shape(plan, i).dp);
     if (stage->branch == llm && dp != cs_plan_llm_replicas(plan))
-        return cs_fail(err, CS_UNSUPPORTED, "%s has dp %d: the plan has %d replicas of the LLM",
-                       stage->name, dp, cs_plan_llm_replicas(plan));
+        return cs_fail(err, CS_UNSUPPORTED, "%s has dp %d: the plan has %d replica%s of the LLM",
+                       stage->name, dp, cs_plan_llm_replicas(plan),
+                       CS_PLURAL(cs_plan_llm_replicas(plan)));
     return CS_OK;
 }
 

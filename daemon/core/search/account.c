@@ -233,9 +233,10 @@ void cs_account_say(const struct cs_trial *t, struct cs_arena *arena, struct cs_
     cs_duration_print(b, sizeof b, (uint64_t)bwd);
     cs_bytes_print(mem, sizeof mem, (uint64_t)plan->peak_bytes);
     plan->why = cs_arena_printf(arena,
-                                "bottleneck %s: %d layers, F %s + B %s a slot, %d slots of a "
+                                "bottleneck %s: %d layer%s, F %s + B %s a slot, %d slot%s of a "
                                 "replica; bubble %.1f%%; largest rank %s%s%s",
-                                worst->name, worst->n_layers, f, bwd > 0 ? b : "nothing", t->slots,
+                                worst->name, worst->n_layers, CS_PLURAL(worst->n_layers), f,
+                                bwd > 0 ? b : "nothing", t->slots, CS_PLURAL(t->slots),
                                 100 * plan->bubble, mem, rules[cs_planner_rules[t->c->planner].cut],
                                 plan->is_refined ? "; layers moved after the cut" : "");
 }

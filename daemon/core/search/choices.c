@@ -1,5 +1,6 @@
 /* Lists the ways one branch can be laid out, and drops those that others beat in all respects. */
 #include "core/search/choices.h"
+#include "core/base/units.h"
 
 #include <string.h>
 
@@ -221,10 +222,10 @@ static enum cs_status refuse(const struct maker *m, struct cs_err *err)
     int32_t b = m->branch;
     return cs_fail(err, CS_PLAN,
                    "no layout of %s is possible: tp %d, cp %d, pp %d, ep %d as asked (0: free) on "
-                   "%d ranks, with %d layers; ask for others",
+                   "%d rank%s, with %d layer%s; ask for others",
                    branch->name, m->options->fix[b].tp, m->options->fix[b].cp,
                    m->options->fix[b].pp, m->options->fix[b].ep, m->problem->n_ranks,
-                   branch->n_layers);
+                   CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
 }
 
 enum cs_status cs_choices_make(const struct cs_search_problem *problem,

@@ -138,9 +138,9 @@ static enum cs_status refuse(struct cs_trial *t, const struct cutter *x, struct 
     t->tight_branch = x->b;
     t->nearest = x->fewest + (t->problem->mem_bytes - x->cap);
     return cs_fail(err, CS_PLAN,
-                   "does not fit: no cut of %s into %d stages leaves every stage under %s; the "
+                   "does not fit: no cut of %s into %d stage%s leaves every stage under %s; the "
                    "smallest stage that does not fit needs %s",
-                   t->problem->branch[x->b].name, x->stages, have, need);
+                   t->problem->branch[x->b].name, x->stages, CS_PLURAL(x->stages), have, need);
 }
 
 static enum cs_status cut_branch(struct cs_trial *t, int32_t b, struct cs_arena *arena,
@@ -156,8 +156,8 @@ static enum cs_status cut_branch(struct cs_trial *t, int32_t b, struct cs_arena 
         x.cap = x.cap < 1 ? 1 : x.cap / t->chunks;
     }
     if (x.stages > x.n)
-        return cs_fail(err, CS_PLAN, "%d stages for %d layers of %s", x.stages, x.n,
-                       t->problem->branch[b].name);
+        return cs_fail(err, CS_PLAN, "%d stage%s for %d layer%s of %s", x.stages,
+                       CS_PLURAL(x.stages), x.n, CS_PLURAL(x.n), t->problem->branch[b].name);
     prepare(&x);
     int64_t width = x.n + 1;
     for (int32_t j = 0; j <= x.n; j++)

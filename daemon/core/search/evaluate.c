@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/sched/lower/lower.h"
 #include "core/search/account.h"
 
@@ -56,9 +57,10 @@ static enum cs_status check_chunks(const struct cs_trial *t, struct cs_err *err)
         return cs_fail(err, CS_PLAN, "%s needs two stages of %s or more", row->name,
                        t->problem->branch[t->llm].name);
     if (cs_trial_stages(t, t->llm) > t->problem->branch[t->llm].n_layers)
-        return cs_fail(err, CS_PLAN, "%s cuts %s in %d chunks, but it has %d layers", row->name,
+        return cs_fail(err, CS_PLAN, "%s cuts %s in %d chunk%s, but it has %d layer%s", row->name,
                        t->problem->branch[t->llm].name, cs_trial_stages(t, t->llm),
-                       t->problem->branch[t->llm].n_layers);
+                       CS_PLURAL(cs_trial_stages(t, t->llm)), t->problem->branch[t->llm].n_layers,
+                       CS_PLURAL(t->problem->branch[t->llm].n_layers));
     return CS_OK;
 }
 

@@ -73,10 +73,10 @@ static void say_cut(const struct writer *w, const char **out, int32_t *n)
     say(out, n,
         cs_arena_printf(w->arena,
                         "the slowest stage, %s, takes %s of a slot (F %s, B %s), the average "
-                        "stage %s; with %d slots that alone is %s of %s",
+                        "stage %s; with %d slot%s that alone is %s of %s",
                         worst->name, duration(w, slot_ns(worst)), duration(w, worst->fwd_ns),
                         duration(w, worst->bwd_input_ns + worst->bwd_weight_ns),
-                        duration(w, sum / plan->n_stages), plan->slots,
+                        duration(w, sum / plan->n_stages), plan->slots, CS_PLURAL(plan->slots),
                         duration(w, plan->slots * slot_ns(worst)), duration(w, plan->step_ns)));
     say(out, n,
         cs_arena_printf(w->arena,
@@ -229,11 +229,12 @@ static void say_ranks(const struct writer *w, const char **out, int32_t *n)
     const struct cs_search_plan *best = w->best->plan;
     if (best->n_ranks < w->problem->n_ranks)
         say(out, n,
-            cs_arena_printf(w->arena,
-                            "%d of %d ranks stay idle: replicas divide %d slots evenly, and of the "
-                            "layouts as asked none that uses more ranks is faster",
-                            w->problem->n_ranks - best->n_ranks, w->problem->n_ranks,
-                            w->options->batch_slots));
+            cs_arena_printf(
+                w->arena,
+                "%d of %d ranks stay idle: replicas divide %d slot%s evenly, and of the "
+                "layouts as asked none that uses more ranks is faster",
+                w->problem->n_ranks - best->n_ranks, w->problem->n_ranks, w->options->batch_slots,
+                CS_PLURAL(w->options->batch_slots)));
 }
 
 static void say_batch(const struct writer *w, const char **out, int32_t *n)
@@ -248,9 +249,9 @@ static void say_batch(const struct writer *w, const char **out, int32_t *n)
     else
         say(out, n,
             cs_arena_printf(w->arena,
-                            "samples: ranks dealt in proportion to work settle from %d samples, a "
+                            "samples: ranks dealt in proportion to work settle from %d sample%s, a "
                             "step has %d%s",
-                            r->least_batch, r->n_samples,
+                            r->least_batch, CS_PLURAL(r->least_batch), r->n_samples,
                             r->n_samples < r->least_batch
                                 ? ": single steps want other splits than the plan's"
                                 : ""));

@@ -1,5 +1,6 @@
 /* Whether jobs run a found plan: what a job's document can say of its layout, and what planner and
  * workers say to that. */
+#include "core/base/units.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/forecast.h"
 #include "core/search/search.h"
@@ -13,10 +14,12 @@ static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_
     for (int32_t b = 0; b < l->n_branches; b++) {
         const struct cs_branch_layout *x = &l->branch[b];
         if (x->vpp > 1 && x->vpp != CS_PLAN_CHUNKS)
-            return cs_fail(err, CS_UNSUPPORTED, "%d chunks of a stage of %s", x->vpp, x->name);
+            return cs_fail(err, CS_UNSUPPORTED, "%d chunk%s of a stage of %s", x->vpp,
+                           CS_PLURAL(x->vpp), x->name);
     }
     if (l->n_branches > CS_MAX_ENCODERS + 1)
-        return cs_fail(err, CS_UNSUPPORTED, "%d branches", l->n_branches);
+        return cs_fail(err, CS_UNSUPPORTED, "%d %s", l->n_branches,
+                       CS_NOUN(l->n_branches, "branch", "branches"));
     if (plan->modality >= CS_SEARCH_MIXED)
         return cs_fail(err, CS_UNSUPPORTED, "encoders in different kinds of places");
     return CS_OK;

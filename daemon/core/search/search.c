@@ -195,17 +195,18 @@ static void refuse_all(struct searcher *s, const struct cs_enumeration *all)
     cs_bytes_print(need, sizeof need, (uint64_t)all->least_bytes);
     cs_bytes_print(have, sizeof have, (uint64_t)s->problem->mem_bytes);
     if (all->least_bytes > 0)
-        cs_fail(&s->why_not, CS_PLAN,
-                "does not fit: %s alone needs %s on each of %d ranks with few slots in flight, the "
-                "best of %lld layouts, and a rank has %s; use more or larger devices, fewer "
-                "seq_tokens, or freeze more",
-                s->problem->branch[all->least_branch].name, need, all->least_ranks,
-                (long long)all->n_pruned, have);
+        cs_fail(
+            &s->why_not, CS_PLAN,
+            "does not fit: %s alone needs %s on each of %d rank%s with few slots in flight, the "
+            "best of %lld layout%s, and a rank has %s; use more or larger devices, fewer "
+            "seq_tokens, or freeze more",
+            s->problem->branch[all->least_branch].name, need, all->least_ranks,
+            CS_PLURAL(all->least_ranks), (long long)all->n_pruned, CS_PLURAL(all->n_pruned), have);
     else
         cs_fail(&s->why_not, CS_PLAN,
-                "no layout of all branches has room on %d ranks as asked; use more devices or "
+                "no layout of all branches has room on %d rank%s as asked; use more devices or "
                 "smaller dp, tp, cp, pp",
-                s->problem->n_ranks);
+                s->problem->n_ranks, CS_PLURAL(s->problem->n_ranks));
 }
 
 /* by the rules of options.planner */
@@ -465,8 +466,8 @@ static enum cs_status check_experts(const struct cs_search_problem *problem,
                        "parallel.%s.ep = %d: %s has no layers with experts; leave ep out",
                        branch->name, o->fix[b].ep, branch->name);
     return cs_fail(err, CS_PLAN,
-                   "parallel.%s.ep = %d: its experts are spread over 1, 2, 4 ... %d ranks",
-                   branch->name, o->fix[b].ep, most);
+                   "parallel.%s.ep = %d: its experts are spread over 1, 2, 4 ... %d rank%s",
+                   branch->name, o->fix[b].ep, most, CS_PLURAL(most));
 }
 
 static enum cs_status check_options(const struct cs_search_problem *problem,
@@ -476,8 +477,8 @@ static enum cs_status check_options(const struct cs_search_problem *problem,
         return cs_fail(err, CS_PLAN, "batch_slots is %d: 1 to %d", o->batch_slots, 1 << 20);
     int32_t own = o->fix[problem->llm].dp, dp = own > 0 ? own : o->dp;
     if (dp > o->batch_slots)
-        return cs_fail(err, CS_PLAN, "dp = %d replicas, but a step has %d slots; lower dp", dp,
-                       o->batch_slots);
+        return cs_fail(err, CS_PLAN, "dp = %d replica%s, but a step has %d slot%s; lower dp", dp,
+                       CS_PLURAL(dp), o->batch_slots, CS_PLURAL(o->batch_slots));
     for (int32_t b = 0; b < problem->n_branches; b++) {
         bool is_llm = b == problem->llm;
         if (!is_llm && o->fix[b].vpp > 1)

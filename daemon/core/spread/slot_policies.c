@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "core/base/units.h"
 #include "core/spread/assign_list.h"
 #include "core/spread/assign_order.h"
 
@@ -289,10 +290,12 @@ static enum cs_status check(const struct cs_assign_samples *in,
 {
     if (in->n < 0 || options->replicas < 1 || options->slots < 1 ||
         options->how >= CS_ASSIGN_HOWS || (int64_t)options->replicas * options->slots > MAX_CELLS)
-        return cs_fail(err, CS_INVALID,
-                       "%d samples on %d lanes of %d slots; lanes and slots must be at least 1 and "
-                       "their product at most %d",
-                       (int)in->n, (int)options->replicas, (int)options->slots, MAX_CELLS);
+        return cs_fail(
+            err, CS_INVALID,
+            "%d sample%s on %d lane%s of %d slot%s; lanes and slots must be at least 1 and "
+            "their product at most %d",
+            (int)in->n, CS_PLURAL(in->n), (int)options->replicas, CS_PLURAL(options->replicas),
+            (int)options->slots, CS_PLURAL(options->slots), MAX_CELLS);
     if ((options->room && options->replicas != 1) || options->n_enc_parts > CS_LIST_DIMS - 2)
         return cs_fail(err, CS_INVALID,
                        "room is limited with one lane only, and at most %d encoders are apart",

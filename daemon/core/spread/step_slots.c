@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/sched/lower/lower.h"
 #include "core/spread/slot_order.h"
 #include "core/spread/spread.h"
@@ -43,8 +44,8 @@ static enum cs_status check_fewest(const struct cs_step_spread *b, struct cs_err
 
     cs_arena_free(scratch);
     if (status != CS_OK)
-        return cs_wrap(err, status, "balance %s may make %d slots of %lld samples",
-                       b->spec->balance, fewest, (long long)batch);
+        return cs_wrap(err, status, "balance %s may make %d slot%s of %lld samples",
+                       b->spec->balance, fewest, CS_PLURAL(fewest), (long long)batch);
     return CS_OK;
 }
 
@@ -185,15 +186,16 @@ void cs_step_spread_report(const struct cs_step_spread *b, struct cs_buf *out)
 
     if (t->steps == 0)
         return;
-    cs_buf_addf(out, "balance %s: %lld steps of %.1f slots; the largest has of the step's work",
-                b->spec->balance, (long long)t->steps, (double)t->spread_slots / steps);
+    cs_buf_addf(out, "balance %s: %lld step%s of %.1f slots; the largest has of the step's work",
+                b->spec->balance, (long long)t->steps, CS_PLURAL(t->steps),
+                (double)t->spread_slots / steps);
     for (int32_t k = 0; k < b->graph->n_branches && k <= CS_MAX_ENCODERS; k++)
         cs_buf_addf(out, "%s %s %.1f %% (stream order %.1f %%)", k > 0 ? "," : "",
                     b->graph->branches[k].name, 100 * t->spread[k] / steps,
                     100 * t->stream[k] / steps);
     if (t->kept > 0)
-        cs_buf_addf(out, "; %lld steps stayed in stream order: their slots are too full",
-                    (long long)t->kept);
+        cs_buf_addf(out, "; %lld step%s stayed in stream order: slots are too full",
+                    (long long)t->kept, CS_PLURAL(t->kept));
     if (t->before_ns > 0)
         cs_buf_addf(out, "; the searched order saves %.1f %% of the simulated step",
                     100 * (1 - t->after_ns / t->before_ns));

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "input/chat/render.h"
 
 static bool is_space(char c)
@@ -20,8 +21,9 @@ static enum cs_status count_placeholders(struct render *r, struct cs_err *err)
                 found += record->turns[t].parts[i].encoder == e;
         r->missing[e] = found == 0 && r->chat->is_prepending ? record->n_files[e] : 0;
         if (found + r->missing[e] != record->n_files[e])
-            return cs_fail(err, CS_INVALID, "%d placeholders %s for %d files", found, r->tokens[e],
-                           record->n_files[e]);
+            return cs_fail(err, CS_INVALID, "%d placeholder%s %s for %d file%s", found,
+                           CS_PLURAL(found), r->tokens[e], record->n_files[e],
+                           CS_PLURAL(record->n_files[e]));
     }
     return CS_OK;
 }

@@ -74,11 +74,13 @@ static enum cs_status refuse(const struct cs_source *source, const struct cs_ear
 
     if (e->n_too_long == e->n_samples)
         return cs_fail(err, CS_INVALID,
-                       "%s: seq_tokens is below every one of %s %llu samples: the shortest takes "
-                       "%lld rows, the longest %lld",
-                       path, which, n, (long long)e->shortest, (long long)e->longest);
-    return cs_fail(err, CS_INVALID, "%s: none of the first %llu samples can be used; the first: %s",
-                   path, n, e->first_reason);
+                       "%s: seq_tokens is below every one of %s %llu sample%s: the shortest takes "
+                       "%lld row%s, the longest %lld",
+                       path, which, n, CS_PLURAL(n), (long long)e->shortest, CS_PLURAL(e->shortest),
+                       (long long)e->longest);
+    return cs_fail(err, CS_INVALID,
+                   "%s: none of the first %llu sample%s can be used; the first: %s", path, n,
+                   CS_PLURAL(n), e->first_reason);
 }
 
 enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_depth *depth,
@@ -133,11 +135,12 @@ enum cs_status cs_early_items(const struct cs_source *source, bool is_whole, boo
         if (found[e])
             continue;
         cs_record_keys_text(keys, e, &names);
-        (void)!cs_fail(err, CS_INVALID,
-                       "encoder %s gets no item in the whole data set %s: none of its %llu samples "
-                       "has the key %s",
-                       keys->encoder[e].name, cs_source_path(source), (unsigned long long)n,
-                       cs_buf_str(&names));
+        (void)!cs_fail(
+            err, CS_INVALID,
+            "encoder %s gets no item in the whole data set %s: none of its %llu sample%s "
+            "has the key %s",
+            keys->encoder[e].name, cs_source_path(source), (unsigned long long)n, CS_PLURAL(n),
+            cs_buf_str(&names));
         cs_buf_free(&names);
         return CS_INVALID;
     }
@@ -158,9 +161,10 @@ enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early 
         return cs_fail(
             err, CS_INVALID,
             "batch_samples is %lld: a step has at most %d slots of seq_tokens = %d rows, "
-            "that is %lld samples of %lld rows, the mean of the first ones",
+            "that is %lld sample%s of %lld rows, the mean of the first ones",
             (long long)spec->batch_samples, CS_STEP_PACK_SLOTS, spec->seq_tokens,
-            (long long)(rows / early->mean_rows), (long long)early->mean_rows);
+            (long long)(rows / early->mean_rows), CS_PLURAL((rows / early->mean_rows)),
+            (long long)early->mean_rows);
     cs_bytes_print(want, sizeof want, (uint64_t)want_bytes);
     cs_bytes_print(have, sizeof have, (uint64_t)memory);
     if (memory > 0 && want_bytes > (double)memory)
@@ -223,9 +227,10 @@ void cs_early_text(const struct cs_early *early, const struct cs_record_keys *ke
     for (int e = 0; e < keys->n; e++) {
         cs_buf_addf(out, "encoder %s reads ", keys->encoder[e].name);
         cs_record_keys_text(keys, e, out);
-        cs_buf_addf(out, " of a sample (placeholder %s): %lld items in %s %llu samples\n",
-                    keys->encoder[e].token, (long long)early->n_items[e], of,
-                    (unsigned long long)early->n_samples);
+        cs_buf_addf(out, " of a sample (placeholder %s): %lld item%s in %s %llu sample%s\n",
+                    keys->encoder[e].token, (long long)early->n_items[e],
+                    CS_PLURAL(early->n_items[e]), of, (unsigned long long)early->n_samples,
+                    CS_PLURAL(early->n_samples));
     }
 }
 
@@ -239,9 +244,9 @@ void cs_early_warnings(const struct cs_early *early, const char *path, struct cs
     if (early->never_ends[0] != '\0')
         cs_buf_addf(
             out,
-            "warning: %s: no answer of %s %llu samples ends with a special token, so that the "
+            "warning: %s: no answer of %s %llu sample%s ends with a special token, so that the "
             "model does not learn to stop: the chat template %s writes none; `template` names "
             "another or gives a table that does\n",
             path, early->is_all ? "the" : "the first", (unsigned long long)early->n_samples,
-            early->never_ends);
+            CS_PLURAL(early->n_samples), early->never_ends);
 }

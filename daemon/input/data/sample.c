@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "input/data/sample_media.h"
 
 enum { MAX_ROWS = 1 << 26 };
@@ -76,8 +77,9 @@ static enum cs_status count_rows(const struct cs_sample_rules *s, const struct c
     }
     for (int e = 0; e < s->n_encoders; e++)
         if (items[e] != planned[e])
-            return cs_fail(err, CS_INVALID, "%d tokens %s in the text, but %d placeholders",
-                           items[e], s->token[e], planned[e]);
+            return cs_fail(err, CS_INVALID, "%d token%s %s in the text, but %d placeholder%s",
+                           items[e], CS_PLURAL(items[e]), s->token[e], planned[e],
+                           CS_PLURAL(planned[e]));
     return CS_OK;
 }
 
@@ -89,9 +91,9 @@ static enum cs_status check_length(const struct cs_sample_rules *s, struct cs_sa
     if (out->rows_wanted <= most)
         return CS_OK;
     out->fault = CS_SAMPLE_TOO_LONG;
-    return cs_fail(err, CS_LIMIT, "%lld rows after expansion, %s is %lld",
-                   (long long)out->rows_wanted, s->seq_tokens > 0 ? "seq_tokens" : "the limit",
-                   (long long)most);
+    return cs_fail(err, CS_LIMIT, "%lld row%s after expansion, %s is %lld",
+                   (long long)out->rows_wanted, CS_PLURAL(out->rows_wanted),
+                   s->seq_tokens > 0 ? "seq_tokens" : "the limit", (long long)most);
 }
 
 static enum cs_status allocate(struct cs_sample *out, size_t rows, struct cs_err *err)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/data/sample_order.h"
 #include "input/chat/own.h"
 #include "input/data/mix.h"
@@ -39,10 +40,10 @@ static enum cs_status check_budget(const struct cs_reader *r, const struct cs_it
                            b->width == p->width && b->channels == p->channels))
         return CS_OK;
     return cs_fail(err, CS_PLAN,
-                   "module %s: the plan has pictures of %d x %d with %d rows, the processor "
+                   "module %s: the plan has pictures of %d x %d with %d row%s, the processor "
                    "makes %d x %d with %d",
-                   r->name, b->height, b->width, b->item_rows, p->height, p->width,
-                   r->bounds.item_rows);
+                   r->name, b->height, b->width, b->item_rows, CS_PLURAL(b->item_rows), p->height,
+                   p->width, r->bounds.item_rows);
 }
 
 /* Encoders in the order of the graph, which is that of the slots. */

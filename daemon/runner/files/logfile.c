@@ -11,6 +11,7 @@
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
 #include "core/base/system/io.h"
+#include "core/base/units.h"
 #include "runner/files/backlog.h"
 
 enum { MOST_WAITING = 256 << 10 };
@@ -79,8 +80,8 @@ static void end_line(struct cs_logfile *log)
     cs_buf_reset(&log->last);
     cs_str_escape(&log->last, cs_buf_str(&log->line), log->line.len, false);
     if (log->n_lost > 0)
-        cs_buf_addf(&text, "%s (%llu lines are missing here: the disk was full)\n", stamp,
-                    (unsigned long long)log->n_lost);
+        cs_buf_addf(&text, "%s (%llu %s missing here: the disk was full)\n", stamp,
+                    (unsigned long long)log->n_lost, CS_NOUN(log->n_lost, "line is", "lines are"));
     const size_t line_at = text.len;
     cs_buf_addf(&text, "%s %s\n", stamp, cs_buf_str(&log->last));
     if ((size_t)log->log.bytes + text.len > log->rotate_bytes && log->log.waiting.len == 0)

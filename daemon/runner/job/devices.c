@@ -1,5 +1,6 @@
 /* Reads the list of leased devices. */
 #include "runner/job/devices.h"
+#include "core/base/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,8 @@ enum cs_status cs_rank_devices_read(const char *lease, bool is_gpu, int n_ranks,
             continue;
         }
         if (*at == '\0')
-            return cs_fail(err, CS_PLAN, "the plan needs %d ranks, %d devices are leased to it",
-                           n_ranks, r);
+            return cs_fail(err, CS_PLAN, "the plan needs %d rank%s, %d %s leased to it", n_ranks,
+                           CS_PLURAL(n_ranks), r, CS_NOUN(r, "device is", "devices are"));
         CS_TRY(read_one(&at, is_gpu, &device[r], err));
         for (int k = 0; k < r; k++)
             if (device[k].index == device[r].index)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
@@ -40,9 +41,9 @@ static void describe(const struct cs_plan *plan, char *out, size_t cap)
     out[0] = '\0';
     for (int s = 0; s < plan->n_stages && used < cap; s++) {
         const struct cs_stage *stage = &plan->stages[s];
-        int n =
-            snprintf(out + used, cap - used, "%s%s %d layers on rank %d", s ? ", " : "",
-                     stage->name, stage->n_layers, cs_plan_rank(plan, s, (struct cs_rank_at){0}));
+        int n = snprintf(out + used, cap - used, "%s%s %d layer%s on rank %d", s ? ", " : "",
+                         stage->name, stage->n_layers, CS_PLURAL(stage->n_layers),
+                         cs_plan_rank(plan, s, (struct cs_rank_at){0}));
         used += n > 0 ? (size_t)n : 0;
     }
 }
@@ -116,8 +117,8 @@ static enum cs_status place_ranks(const struct cs_run_job *job,
     /* who leases devices knows how many there are; by hand it is what --devices says, or the usual */
     const int offered = here->device == out->cluster.device ? here->devices : CS_HERE_DEVICES;
     if (!members->lease && out->n_ranks > offered)
-        return cs_fail(err, CS_PLAN, "the plan needs %d ranks, this node offers %d", out->n_ranks,
-                       offered);
+        return cs_fail(err, CS_PLAN, "the plan needs %d rank%s, this node offers %d", out->n_ranks,
+                       CS_PLURAL(out->n_ranks), offered);
     return cs_rank_devices_read(members->lease, is_gpu, out->n_ranks, job->arena, &out->device,
                                 err);
 }

@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/str.h"
 #include "core/base/system/io.h"
+#include "core/base/units.h"
 #include "core/doc/tokenizer_files.h"
 #include "core/wire/wire.h"
 #include "input/data/dataset.h"
@@ -202,7 +203,7 @@ static void describe(const json_t *file, char out[160])
         return;
     }
     if (samples >= 0)
-        n = snprintf(out, 160, "%lld samples, ", (long long)samples);
+        n = snprintf(out, 160, "%lld sample%s, ", (long long)samples, CS_PLURAL(samples));
     snprintf(out + n, 160 - (size_t)n, "%lld bytes, xxh3 %.33s",
              (long long)cs_msg_int(file, "bytes", 0), cs_msg_str(file, "xxh3", ""));
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/span_keys.h"
 
@@ -10,10 +11,11 @@ enum cs_status cs_keys_get(struct cs_keys *keys, int n_slots, bool is_eval,
                            const struct cs_span_keys **out, struct cs_err *err)
 {
     if (n_slots < 1 || n_slots > CS_STEP_MAX_SLOTS)
-        return cs_fail(err, CS_INVALID, "a step of %d slots (1 to %d)", n_slots, CS_STEP_MAX_SLOTS);
+        return cs_fail(err, CS_INVALID, "a step of %d slot%s (1 to %d)", n_slots,
+                       CS_PLURAL(n_slots), CS_STEP_MAX_SLOTS);
     if (n_slots % cs_plan_llm_replicas(keys->plan) != 0)
-        return cs_fail(err, CS_INVALID, "a step of %d slots for %d replicas", n_slots,
-                       cs_plan_llm_replicas(keys->plan));
+        return cs_fail(err, CS_INVALID, "a step of %d slot%s for %d replicas", n_slots,
+                       CS_PLURAL(n_slots), cs_plan_llm_replicas(keys->plan));
     const struct cs_span_keys **cell = &keys->by_slots[is_eval][n_slots];
     if (!*cell) {
         struct cs_arena *scratch = cs_arena_new(0);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/units.h"
 #include "core/program/process.h"
 #include "core/wire/wire.h"
 #include "runner/processes/lost_ranks.h"
@@ -169,10 +170,10 @@ static enum cs_status check_files(int n, struct cs_err *err)
         return CS_OK;
     return cs_fail(
         err, CS_LIMIT,
-        "%d ranks need about %lld open files and this process may have %lld: raise "
+        "%d rank%s about %lld open file%s and this process may have %lld: raise "
         "the hard limit (ulimit -Hn) of the shell that starts cornstarchd, or plan fewer "
         "ranks",
-        n, (long long)needed, (long long)limit);
+        n, CS_NOUN(n, " needs", "s need"), (long long)needed, CS_PLURAL(needed), (long long)limit);
 }
 
 enum cs_status cs_children_start(struct cs_runner *r, struct cs_err *err)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "net/listener.h"
 #include "runner/state/alarms.h"
@@ -25,10 +26,10 @@ static void tell_lost(struct cs_runner *r)
     r->lost_rows = (struct cs_lost_rows){0};
     r->is_journal_failed = false;
     if (lost.n > 0)
-        cs_run_alarm(
-            r, CS_ALERT_ROWS_LOST, CS_ERROR, lost.to,
-            "%lld rows of the journal are missing, of steps %lld to %lld: the disk was full",
-            (long long)lost.n, (long long)lost.from, (long long)lost.to);
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_ERROR, lost.to,
+                     "%lld %s missing, of steps %lld to %lld: the disk was full", (long long)lost.n,
+                     CS_NOUN(lost.n, "row of the journal is", "rows of the journal are"),
+                     (long long)lost.from, (long long)lost.to);
 }
 
 /* The journal is what a later daemon knows of us. When it cannot be written, training goes on, rows

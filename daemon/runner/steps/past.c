@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
@@ -66,9 +67,10 @@ static void tell_gaps(struct cs_runner *r, const struct steps_seen *seen)
         }
     if (n > 0)
         cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, last,
-                     "%lld rows of the journal are missing, of steps %lld to %lld: they were lost "
+                     "%lld %s missing, of steps %lld to %lld: they were lost "
                      "before this run",
-                     (long long)n, (long long)first, (long long)last);
+                     (long long)n, CS_NOUN(n, "row of the journal is", "rows of the journal are"),
+                     (long long)first, (long long)last);
 }
 
 static enum cs_status read_journal(struct cs_runner *r, struct cs_err *err)

@@ -8,6 +8,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "runner/job/resume.h"
 #include "runner/state/records.h"
@@ -109,8 +110,9 @@ static void tell_saved(struct cs_runner *r, const struct cs_save *save)
         bytes += save->files[i].bytes;
         n_nonfinite += save->files[i].n_nonfinite;
     }
-    cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d files, %llu bytes", (long long)save->step,
-                save->n_files, (unsigned long long)bytes);
+    cs_run_note(r, CS_INFO, "checkpoint of step %lld: %d file%s, %llu byte%s",
+                (long long)save->step, save->n_files, CS_PLURAL(save->n_files),
+                (unsigned long long)bytes, CS_PLURAL(bytes));
     if (n_nonfinite > 0)
         cs_run_alarm(r, CS_ALERT_NONFINITE_WEIGHTS, CS_ERROR, save->step,
                      "the checkpoint of step %lld holds %lld NaN or infinite elements; the newest "

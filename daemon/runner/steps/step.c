@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
 #include "runner/steps/by_source.h"
@@ -173,8 +174,9 @@ static void note_trace(struct cs_runner *r, int64_t step, bool is_kept, const st
         cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, step,
                      "the trace misses steps from this one on: %s", why->text);
     } else if (is_kept && lost->n > 0) {
-        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, lost->to,
-                     "%lld steps of the trace are missing, %lld to %lld", (long long)lost->n,
+        cs_run_alarm(r, CS_ALERT_ROWS_LOST, CS_WARN, lost->to, "%lld %s missing, %lld to %lld",
+                     (long long)lost->n,
+                     CS_NOUN(lost->n, "step of the trace is", "steps of the trace are"),
                      (long long)lost->from, (long long)lost->to);
         *lost = (struct cs_lost_rows){0};
     }
@@ -272,9 +274,10 @@ static void check_eval(struct cs_runner *r, const struct cs_eval *eval, int64_t 
 {
     if (eval->samples == 0 || eval->tokens == 0)
         cs_run_alarm(r, CS_ALERT_EVALUATION, CS_WARN, step,
-                     "%lld samples with %lld tokens to answer were counted: the metric says "
+                     "%lld sample%s with %lld token%s to answer %s counted: the metric says "
                      "nothing; look at eval.data with 'data check'",
-                     (long long)eval->samples, (long long)eval->tokens);
+                     (long long)eval->samples, CS_PLURAL(eval->samples), (long long)eval->tokens,
+                     CS_PLURAL(eval->tokens), CS_NOUN(eval->samples, "was", "were"));
     else if (!isfinite(eval->loss_sum))
         cs_run_alarm(r, CS_ALERT_EVALUATION, CS_ERROR, step,
                      "the loss of the evaluation is %g: parameters or activations are not finite",

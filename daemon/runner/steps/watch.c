@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/base/units.h"
 #include "runner/state/records.h"
 
 enum {
@@ -118,9 +119,9 @@ static enum cs_status untrained_steps(struct cs_runner *r, const struct cs_watch
     w->untrained_in_row = step->trained_tokens > 0 ? 0 : w->untrained_in_row + 1;
     if (w->untrained_in_row > 0 && (double)w->untrained_in_row >= limit)
         cs_run_alarm(r, CS_ALERT_UNTRAINED_STEPS, CS_WARN, step->step,
-                     "no token is trained in %lld steps in a row: look at the template and the "
+                     "no token is trained in %lld step%s in a row: look at the template and the "
                      "answers with 'inspect' and 'data check'",
-                     (long long)w->untrained_in_row);
+                     (long long)w->untrained_in_row, CS_PLURAL(w->untrained_in_row));
     return CS_OK;
 }
 
@@ -178,9 +179,9 @@ enum cs_status cs_watch_end(struct cs_runner *r, struct cs_err *err)
         return CS_OK;
     if (r->tokens == 0)
         (void)!cs_fail(err, CS_JOB_FAILED,
-                       "the job has learned nothing: no token of its %lld steps was trained; look "
+                       "the job has learned nothing: no token of its %lld step%s was trained; look "
                        "at the template and the answers with 'inspect' and 'data check'",
-                       all);
+                       all, CS_PLURAL(all));
     else
         (void)!cs_fail(err, CS_JOB_FAILED,
                        "the job has learned nothing: %lld of %lld updates skipped, their loss or "

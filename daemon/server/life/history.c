@@ -10,6 +10,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_dir.h"
@@ -200,8 +201,8 @@ static void tell_taken(struct cs_server *server, int64_t taken)
     if (taken > 0) {
         snprintf(server->warning + used, cap - used,
                  "%s%lld job%s missing in the history and taken in from %s", used ? "; " : "",
-                 (long long)taken, taken == 1 ? " was" : "s were",
-                 taken == 1 ? "its directory" : "their directories");
+                 (long long)taken, CS_NOUN(taken, " was", "s were"),
+                 CS_NOUN(taken, "its directory", "their directories"));
         cs_log(server->log, CS_WARN, "history.rebuilt", CS_KV("jobs", taken));
     }
 }

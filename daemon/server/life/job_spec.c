@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/units.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job_dir.h"
@@ -33,8 +34,9 @@ static enum cs_status choose_devices(const struct cs_server *server, const struc
                        "it on CPU cores",
                        cluster.device->name, cs_node_gpus_note(server));
     if (row->ranks > offered)
-        return cs_fail(err, CS_PLAN, "the plan needs %lld ranks, this node offers %lld %s",
-                       (long long)row->ranks, offered, is_gpu ? "GPUs" : "CPU devices");
+        return cs_fail(err, CS_PLAN, "the plan needs %lld rank%s, this node offers %lld %s",
+                       (long long)row->ranks, CS_PLURAL(row->ranks), offered,
+                       is_gpu ? "GPUs" : "CPU devices");
     return CS_OK;
 }
 

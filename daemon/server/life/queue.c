@@ -9,6 +9,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job_dir.h"
 #include "server/life/ending.h"
@@ -118,8 +119,8 @@ static void say_free(const struct cs_job *job, char *out, size_t cap)
     const long long offered = (long long)cs_node_offers(job->server, is_gpu);
     const long long unused = offered - (long long)cs_node_held(job->server, is_gpu);
     snprintf(out, cap, "it needs %lld %s%s, %lld of %lld %s free", (long long)job->row.ranks,
-             is_gpu ? "GPU" : "CPU rank", job->row.ranks == 1 ? "" : "s", unused, offered,
-             unused == 1 ? "is" : "are");
+             is_gpu ? "GPU" : "CPU rank", CS_PLURAL(job->row.ranks), unused, offered,
+             CS_NOUN(unused, "is", "are"));
 }
 
 static void describe(const struct cs_job *job, const struct line *line, char *out, size_t cap)

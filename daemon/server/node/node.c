@@ -8,6 +8,7 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "gpus/gpus.h"
 #include "gpus/here.h"
@@ -46,7 +47,7 @@ static enum cs_status offer_gpus(struct cs_server *server, const struct cs_gpus 
     node->n_gpus = node->n_shown = cs_gpus_count(gpus);
     if (offer->kind == CS_OFFER_CUDA && offer->n > node->n_gpus)
         return cs_fail(err, CS_NOT_FOUND, "--devices %s, but the node has %d GPU%s",
-                       server->config.devices, (int)node->n_gpus, node->n_gpus == 1 ? "" : "s");
+                       server->config.devices, (int)node->n_gpus, CS_PLURAL(node->n_gpus));
     if (offer->kind == CS_OFFER_CUDA && offer->n > 0)
         node->n_gpus = (int32_t)offer->n;
     if (offer->kind == CS_OFFER_CPU) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/base/arena.h"
+#include "core/base/units.h"
 #include "store/ckpt/checkpoint.h"
 #include "store/ckpt/ckpt_entry.h"
 #include "store/ckpt/ckpt_manifest.h"
@@ -62,8 +63,8 @@ enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
     char temp[CS_PATH_CAP];
     memset(files, 0, 2 * sizeof(files[0]));
     if (step < 0 || rank < 0 || n < 0)
-        return cs_fail(err, CS_INVALID, "checkpoint of step %lld, rank %d, %d parts of parameters",
-                       (long long)step, rank, n);
+        return cs_fail(err, CS_INVALID, "checkpoint of step %lld, rank %d, %d part%s of parameters",
+                       (long long)step, rank, n, CS_PLURAL(n));
     CS_TRY(cs_path(temp, err, "%s/ckpt-%lld.tmp", dir, (long long)step));
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_st_out *master = CS_NEW_ARRAY(arena, struct cs_st_out, n + 1);

@@ -1,6 +1,7 @@
 /* Opens the host or a GPU, through the CUDA plugin, as one kind of device; its memory, its copies
  * and the first error of what was enqueued. */
 #include "worker/device/device.h"
+#include "core/base/units.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -72,7 +73,8 @@ static enum cs_status open_cuda(struct cs_device *d, const char *precision, stru
                        precision);
     CS_TRY(d->mem->count(&n, err));
     if (d->index >= n)
-        return cs_fail(err, CS_UNSUPPORTED, "cuda:%d: this machine has %d GPUs", d->index, n);
+        return cs_fail(err, CS_UNSUPPORTED, "cuda:%d: this machine has %d GPU%s", d->index, n,
+                       CS_PLURAL(n));
     CS_TRY(d->mem->open(d->index, &d->handle, err));
     return d->mem->stream_create(d->handle, &d->stream, err);
 }

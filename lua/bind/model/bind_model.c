@@ -242,9 +242,9 @@ static int model_tostring(lua_State *L)
     char all[CS_UNITS_CAP], trained[CS_UNITS_CAP];
     cs_count_print(all, sizeof(all), (uint64_t)graph->n_elements);
     cs_count_print(trained, sizeof(trained), (uint64_t)graph->n_trained);
-    lua_pushfstring(L, "model %s: %d modules, %s parameters, %s trained",
-                    json_string_value(json_object_get(model->json, "name")), graph->n_modules, all,
-                    trained);
+    lua_pushfstring(L, "model %s: %d module%s, %s parameters, %s trained",
+                    json_string_value(json_object_get(model->json, "name")), graph->n_modules,
+                    CS_PLURAL(graph->n_modules), all, trained);
     return 1;
 }
 

@@ -6,6 +6,7 @@
 #include "console/cli/shared/job_ids.h"
 #include "core/base/say.h"
 #include "core/base/system/clock.h"
+#include "core/base/units.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
 
@@ -31,7 +32,7 @@ static const struct cs_option rm_options[] = {
 
 static void name_all(const struct cs_job_ids *ids, char *out, size_t cap)
 {
-    size_t used = (size_t)snprintf(out, cap, "remove job%s", ids->n == 1 ? "" : "s");
+    size_t used = (size_t)snprintf(out, cap, "remove job%s", CS_PLURAL(ids->n));
     for (int i = 0; i < ids->n && used + 40 < cap; i++)
         used += (size_t)snprintf(out + used, cap - used, "%s %lld", i ? "," : "",
                                  (long long)ids->id[i]);
@@ -112,7 +113,7 @@ static enum cs_status ask_and_remove(struct cs_cmd *cmd, const struct cs_job_ids
     char question[120];
     bool is_yes = false;
     snprintf(question, sizeof question, "remove %s %d job%s with checkpoints, logs and history?",
-             ids->n == 1 ? "this" : "these", ids->n, ids->n == 1 ? "" : "s");
+             CS_NOUN(ids->n, "this", "these"), ids->n, CS_PLURAL(ids->n));
     if (ids->n > 0)
         CS_TRY(cs_cmd_confirm(question, v->is_yes, &is_yes, err));
     else if (!cmd->json)

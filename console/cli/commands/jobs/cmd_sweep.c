@@ -11,6 +11,7 @@
 #include "core/base/say.h"
 #include "core/base/str.h"
 #include "core/base/table.h"
+#include "core/base/units.h"
 #include "core/wire/job_state.h"
 #include "core/wire/tag.h"
 #include "core/wire/wire.h"
@@ -269,8 +270,8 @@ static enum cs_status sweep(struct cs_cmd *cmd, struct cs_err *err)
     enum cs_status status = submit_all(cmd, name, &ids, err);
     if (ids.n > 0)
         cs_say(stderr,
-               "%d jobs of sweep %s: 'jobs --tag sweep=%s' lists them, 'queue' what waits\n", ids.n,
-               name, name);
+               "%d job%s of sweep %s: 'jobs --tag sweep=%s' lists them, 'queue' what waits\n",
+               ids.n, CS_PLURAL(ids.n), name, name);
     if (status == CS_OK && !v->detach)
         status = wait_all(cmd, &ids, jobs, err);
     if (status == CS_OK && !v->detach)

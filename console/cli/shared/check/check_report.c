@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 
 enum { SHOWN_LONGEST = 3 };
@@ -115,11 +116,12 @@ json_t *cs_check_report(const char *use, const struct cs_source *source,
 static void print_encoder(struct cs_buf *text, const struct cs_check_media *m,
                           const struct cs_record_keys *keys, int e)
 {
-    cs_buf_addf(text, "  %-8s %lld items", keys->encoder[e].name, (long long)m->n_items);
+    cs_buf_addf(text, "  %-8s %lld item%s", keys->encoder[e].name, (long long)m->n_items,
+                CS_PLURAL(m->n_items));
     if (m->n_items != m->n_files)
-        cs_buf_addf(text, " of %lld files", (long long)m->n_files);
+        cs_buf_addf(text, " of %lld file%s", (long long)m->n_files, CS_PLURAL(m->n_files));
     if (m->n_files > 0)
-        cs_buf_addf(text, ", %lld rows", (long long)m->n_rows);
+        cs_buf_addf(text, ", %lld row%s", (long long)m->n_rows, CS_PLURAL(m->n_rows));
     cs_buf_adds(text, ", from the keys ");
     cs_record_keys_text(keys, e, text);
     cs_buf_addf(text, " (placeholder %s)\n", keys->encoder[e].token);
@@ -127,9 +129,9 @@ static void print_encoder(struct cs_buf *text, const struct cs_check_media *m,
         return;
     cs_buf_adds(text, "  largest  ");
     cs_str_escape(text, m->largest.name, strlen(m->largest.name), false);
-    cs_buf_addf(text, " of sample %llu: %d x %d pixels, %d rows\n",
+    cs_buf_addf(text, " of sample %llu: %d x %d pixels, %d row%s\n",
                 (unsigned long long)m->largest.index, m->largest.width, m->largest.height,
-                m->largest.rows);
+                m->largest.rows, CS_PLURAL(m->largest.rows));
 }
 
 static void print_longest(struct cs_buf *text, const struct cs_check *check)
@@ -166,19 +168,20 @@ static void print_numbers(struct cs_buf *text, const struct cs_check *check,
                     (unsigned long long)check->n_untrained);
     if (check->n_saturated > 0)
         cs_buf_addf(text,
-                    "  note     %lld pictures are gray with 16 bits: every value over 255 becomes "
-                    "white, as in transformers; convert them to 8 bits if they are to be seen\n",
-                    (long long)check->n_saturated);
+                    "  note     %lld %s gray with 16 bits: every value over 255 becomes "
+                    "white, as in transformers; convert them to 8 bits where they are to be seen\n",
+                    (long long)check->n_saturated,
+                    CS_NOUN(check->n_saturated, "picture is", "pictures are"));
     if (check->n_cut > 0)
         cs_buf_addf(text,
-                    "  note     %lld sounds are longer than their encoder takes: what is behind is "
-                    "left away, as in transformers; cut them into several\n",
-                    (long long)check->n_cut);
+                    "  note     %lld %s longer than the encoder takes: what is behind is "
+                    "left away, as in transformers; cut what is too long into several\n",
+                    (long long)check->n_cut, CS_NOUN(check->n_cut, "sound is", "sounds are"));
     print_longest(text, check);
     for (int i = 0; i < CS_CHECK_BINS; i++)
         if (check->bins[i])
-            cs_buf_addf(text, "  %6d to %-6d tokens: %llu samples\n", 1 << i, (2 << i) - 1,
-                        (unsigned long long)check->bins[i]);
+            cs_buf_addf(text, "  %6d to %-6d tokens: %llu sample%s\n", 1 << i, (2 << i) - 1,
+                        (unsigned long long)check->bins[i], CS_PLURAL(check->bins[i]));
 }
 
 static void print_unknown(struct cs_buf *text, const struct cs_findings *findings)

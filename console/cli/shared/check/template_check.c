@@ -11,6 +11,7 @@
 #include "console/cli/shared/check/template_samples.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "input/chat/own.h"
 
@@ -186,8 +187,9 @@ enum cs_status cs_template_compare(const struct cs_job_data *d, json_t *set, str
     if (json_object_get(found, "sample") != NULL)
         status = differ(found, err);
     else if (set == NULL)
-        cs_say(stdout, "  template %lld samples have the text that %s makes of them\n",
-               (long long)cs_msg_int(found, "compared", 0), file);
+        cs_say(stdout, "  template %lld %s the text that %s makes\n",
+               (long long)cs_msg_int(found, "compared", 0),
+               CS_NOUN(cs_msg_int(found, "compared", 0), "sample has", "samples have"), file);
     json_decref(found);
     return status;
 }

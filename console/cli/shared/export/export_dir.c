@@ -7,6 +7,7 @@
 
 #include "console/cli/shared/export/export_verify.h"
 #include "core/base/say.h"
+#include "core/base/units.h"
 #include "core/wire/job_state.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
@@ -124,9 +125,10 @@ static enum cs_status export_all(struct exporter *ex, const char *job_dir, const
         cs_buf_addf(report, "no directory of the whole model: %s\n", made.no_whole);
     if (made.n_not_finite > 0)
         cs_buf_addf(report,
-                    "warning: %d of %d tensors hold values that are no numbers (the first: %s); "
+                    "warning: %d of %d tensors %s values that are no numbers (the first: %s); "
                     "nothing can be done with this model, export an earlier checkpoint\n",
-                    made.n_not_finite, made.n_params, made.not_finite);
+                    made.n_not_finite, made.n_params, CS_NOUN(made.n_not_finite, "holds", "hold"),
+                    made.not_finite);
     if (how->rows == NULL)
         return CS_OK;
     const struct cs_exported exported = {ex->document, ex->ckpt_path, dir,

@@ -9,6 +9,7 @@
 
 #include "console/cli/shared/export/ask_worker.h"
 #include "core/base/arena.h"
+#include "core/base/units.h"
 #include "core/wire/wire.h"
 #include "store/fsio.h"
 #include "store/hf/hfdir.h"
@@ -78,8 +79,8 @@ static enum cs_status check_folders(const char *dir, struct cs_buf *report, stru
     }
     free(entry);
     if (status == CS_OK)
-        cs_buf_addf(report, "verified: every tensor of %d directories is there with its shape\n",
-                    n);
+        cs_buf_addf(report, "verified: every tensor of %d %s is there with its shape\n", n,
+                    CS_NOUN(n, "directory", "directories"));
     return status;
 }
 

@@ -13,6 +13,7 @@
 
 #include "console/cli/shared/repl/repl.h"
 #include "core/base/system/io.h"
+#include "core/base/units.h"
 #include "core/wire/schema.h"
 #include "core/wire/wire.h"
 #include "lua/help.h"
@@ -82,7 +83,8 @@ static void put_end(struct engine *e, enum cs_lua_answer what)
     char note[80] = "";
     pthread_mutex_lock(&e->lock);
     if (e->n_lost > 0)
-        snprintf(note, sizeof note, "%d more lines came too fast to be kept", e->n_lost);
+        snprintf(note, sizeof note, "%d more line%s came too fast to be kept", e->n_lost,
+                 CS_PLURAL(e->n_lost));
     e->n_lost = 0;
     for (int room = 2; e->n_waiting > MOST_WAITING - room;)
         free(e->waiting[--e->n_waiting].text);

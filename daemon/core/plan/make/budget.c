@@ -1,4 +1,5 @@
 /* What a slot has room for, from the spec and what encoders take. */
+#include "core/base/units.h"
 #include "core/plan/make/planning.h"
 
 enum { MAX_ITEMS = 256, MAX_MIXED_ITEMS = 4096, TEXT_PER_ITEM = 8 };
@@ -17,8 +18,8 @@ static enum cs_status refuse_rows(const struct cs_branch *branch, int64_t rows, 
     if (rows < least)
         return cs_fail(
             err, CS_PLAN,
-            "plan.encoder_rows.%s is %lld but one item has %lld rows; give at least that",
-            branch->name, (long long)rows, (long long)least);
+            "plan.encoder_rows.%s is %lld but one item has %lld row%s; give at least that",
+            branch->name, (long long)rows, (long long)least, CS_PLURAL(least));
     return cs_fail(err, CS_PLAN, "plan.encoder_rows.%s is %lld: too many rows", branch->name,
                    (long long)rows);
 }
@@ -31,9 +32,9 @@ static enum cs_status budget_like_items(const struct cs_branch *branch, int32_t 
     int64_t items = seq / ((int64_t)rows + TEXT_PER_ITEM);
     if (rows < 1 || rows > seq)
         return cs_fail(err, CS_PLAN,
-                       "one item of %s has %d rows but a slot has seq_tokens = %d; raise "
+                       "one item of %s has %d row%s but a slot has seq_tokens = %d; raise "
                        "plan.seq_tokens to %d or more",
-                       branch->name, rows, seq, rows + TEXT_PER_ITEM);
+                       branch->name, rows, CS_PLURAL(rows), seq, rows + TEXT_PER_ITEM);
     items = items < 1 ? 1 : items > MAX_ITEMS ? MAX_ITEMS : items;
     if (given > 0)
         items = given / rows;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/units.h"
 #include "core/plan/context.h"
 
 /* Ranks of an encoder share its items; those of the LLM, where it is on them. */
@@ -64,11 +65,12 @@ static enum cs_status refuse_heads(const struct cs_graph *graph, const struct cs
     list_degrees(a, tp, degrees, sizeof degrees);
     if (tp > 1)
         snprintf(tensors, sizeof tensors, " behind plan.parallel.%.24s.tp = %d", llm, tp);
-    return cs_fail(err, CS_PLAN,
-                   "plan.context_exchange = \"heads\": %d ranks (plan.parallel.%s.cp) cannot share "
-                   "the %d heads, %d of keys, of %s%s%s%s; or set \"keys\"",
-                   cp, llm, a->n_heads, a->n_kv_heads, layer->path, tensors,
-                   degrees[0] != '\0' ? "; cp can be " : "", degrees);
+    return cs_fail(
+        err, CS_PLAN,
+        "plan.context_exchange = \"heads\": %d rank%s (plan.parallel.%s.cp) cannot share "
+        "the %d head%s, %d of keys, of %s%s%s%s; or set \"keys\"",
+        cp, CS_PLURAL(cp), llm, a->n_heads, CS_PLURAL(a->n_heads), a->n_kv_heads, layer->path,
+        tensors, degrees[0] != '\0' ? "; cp can be " : "", degrees);
 }
 
 /* Heads that are exchanged divide in every layer that attends; slots of few ranks exchange keys. */

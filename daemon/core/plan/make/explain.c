@@ -31,12 +31,12 @@ static void explain_branch(struct cs_planner *p, int32_t b)
 {
     struct cs_buf text = {0};
     cs_buf_addf(&text, "%s in %d stage%s:", p->graph->branches[b].name, p->cuts.n_stages[b],
-                p->cuts.n_stages[b] == 1 ? "" : "s");
+                CS_PLURAL(p->cuts.n_stages[b]));
     for (int32_t s = 0; s < p->plan->n_stages; s++) {
         const struct cs_stage *st = &p->plan->stages[s];
         if (st->branch == b)
-            cs_buf_addf(&text, " %s %d layers, F %lld + B %lld us%s;", st->name, st->n_layers,
-                        (long long)(st->fwd_ns / 1000),
+            cs_buf_addf(&text, " %s %d layer%s, F %lld + B %lld us%s;", st->name, st->n_layers,
+                        CS_PLURAL(st->n_layers), (long long)(st->fwd_ns / 1000),
                         (long long)((st->bwd_input_ns + st->bwd_weight_ns) / 1000),
                         st->has_backward ? "" : " (no backward)");
     }
@@ -136,12 +136,12 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
                                 p->placing.cp, p->arena, &work, err));
     say(p, cs_arena_printf(
                p->arena,
-               "The rows of a slot are split over %d ranks of every stage of %s (%s): "
+               "The rows of a slot are split over %d rank%s of every stage of %s (%s): "
                "of a full one at most %lld of %d are on one, whose work is up to %.3f of "
                "the mean, and %s of at most %lld rows come to it or leave it in a "
                "layer. Memory is planned for %d rows.",
-               p->placing.cp, p->graph->branches[p->graph->llm].name, p->spec->context,
-               (long long)work.most_rows, work.n_rows, work.slack,
+               p->placing.cp, CS_PLURAL(p->placing.cp), p->graph->branches[p->graph->llm].name,
+               p->spec->context, (long long)work.most_rows, work.n_rows, work.slack,
                p->plan->moves_heads ? "the heads that a rank has in attention" : "keys",
                (long long)work.most_moved,
                cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
@@ -160,9 +160,11 @@ static void explain_replicas(struct cs_planner *p)
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         if (p->placing.dp[b] != p->plan->dp)
             say(p, cs_arena_printf(p->arena,
-                                   "%d replicas of %s share the items of the slots that %d of %s "
+                                   "%d replica%s of %s %s the items of the slots that %d of %s "
                                    "run side by side.",
-                                   p->placing.dp[b], p->graph->branches[b].name, p->plan->dp,
+                                   p->placing.dp[b], CS_PLURAL(p->placing.dp[b]),
+                                   p->graph->branches[b].name,
+                                   CS_NOUN(p->placing.dp[b], "shares", "share"), p->plan->dp,
                                    p->graph->branches[llm].name));
 }
 
@@ -252,9 +254,10 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
                                    p->graph->branches[b].name));
     if (p->placing.ep > 1)
         say(p, cs_arena_printf(p->arena,
-                               "The experts of a layer of %s are spread over %d ranks, which each "
+                               "The experts of a layer of %s are spread over %d rank%s, which each "
                                "row goes to and comes back from.",
-                               p->graph->branches[p->graph->llm].name, p->placing.ep));
+                               p->graph->branches[p->graph->llm].name, p->placing.ep,
+                               CS_PLURAL(p->placing.ep)));
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         if (cs_zero_level(p->spec, p->graph, b) > 1)
             say(p, cs_arena_printf(p->arena,

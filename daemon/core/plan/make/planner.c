@@ -51,14 +51,16 @@ static enum cs_status refuse_count(const struct cs_planner *p, int32_t b, int32_
     const struct cs_branch *branch = &p->graph->branches[b];
     if (chunks > 1)
         return cs_fail(err, CS_PLAN,
-                       "schedule %s cuts each of the %d stages of %s in %d chunks: %d layers are "
+                       "schedule %s cuts each of the %d stage%s of %s in %d chunk%s: %d layers are "
                        "needed, it has %d; choose plan.parallel.%s.pp <= %d, or 1f1b",
-                       p->plan->schedule, pp, branch->name, chunks, pp * chunks, branch->n_layers,
-                       branch->name, branch->n_layers / chunks);
+                       p->plan->schedule, pp, CS_PLURAL(pp), branch->name, chunks,
+                       CS_PLURAL(chunks), pp * chunks, branch->n_layers, branch->name,
+                       branch->n_layers / chunks);
     return cs_fail(err, CS_PLAN,
                    "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
-                   "has %d layers; choose pp <= %d",
-                   branch->name, pp, branch->name, branch->n_layers, branch->n_layers);
+                   "has %d layer%s; choose pp <= %d",
+                   branch->name, pp, branch->name, branch->n_layers, CS_PLURAL(branch->n_layers),
+                   branch->n_layers);
 }
 
 static enum cs_status choose_counts(struct cs_planner *p, struct cs_err *err)
@@ -84,10 +86,12 @@ static enum cs_status check_devices(const struct cs_planner *p, struct cs_err *e
     int64_t devices = (int64_t)p->cluster->n_nodes * p->cluster->devices_per_node;
     if (cs_plan_world(p->plan) > devices)
         return cs_fail(err, CS_PLAN,
-                       "the plan needs %d ranks but the cluster has %lld devices (%d nodes x %d "
+                       "the plan needs %d rank%s but the cluster has %lld device%s (%d node%s x %d "
                        "%s); lower pp%s or use a larger cluster",
-                       cs_plan_world(p->plan), (long long)devices, p->cluster->n_nodes,
-                       p->cluster->devices_per_node, p->cluster->device->name,
+                       cs_plan_world(p->plan), CS_PLURAL(cs_plan_world(p->plan)),
+                       (long long)devices, CS_PLURAL(devices), p->cluster->n_nodes,
+                       CS_PLURAL(p->cluster->n_nodes), p->cluster->devices_per_node,
+                       p->cluster->device->name,
                        cs_plan_world(p->plan) > cs_plan_replica_ranks(p->plan) ||
                                cs_plan_llm_replicas(p->plan) > 1
                            ? " or dp"
@@ -194,8 +198,9 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
         .spec = spec, .graph = graph, .cluster = cluster, .arena = arena, .full = full};
     *full = -1;
     if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
-        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
-                       graph->n_branches, CS_MAX_BRANCHES);
+        return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",
+                       graph->n_branches, CS_NOUN(graph->n_branches, "branch", "branches"),
+                       CS_MAX_BRANCHES);
     CS_TRY(cs_plan_schedule_find(spec->schedule, &p.placing.schedule, err));
     CS_TRY(cs_placing_make(spec->modality, p.placing.schedule, &p.placing, err));
     p.plan = CS_NEW(arena, struct cs_plan);

@@ -81,10 +81,11 @@ static enum cs_status check(const double *cost, int n, int stages,
                             const struct cs_split_memory *memory, struct cs_err *err)
 {
     if (stages < 1)
-        return cs_fail(err, CS_PLAN, "%d stages: at least one is needed", stages);
+        return cs_fail(err, CS_PLAN, "%d stage%s: at least one is needed", stages,
+                       CS_PLURAL(stages));
     if (stages > n)
-        return cs_fail(err, CS_PLAN, "%d stages for %d layers: every stage needs a layer", stages,
-                       n);
+        return cs_fail(err, CS_PLAN, "%d stage%s for %d layer%s: every stage needs a layer", stages,
+                       CS_PLURAL(stages), n, CS_PLURAL(n));
     CS_TRY(check_values("cost", cost, n, err));
     if (!memory)
         return CS_OK;
@@ -109,9 +110,9 @@ static enum cs_status solve(struct table *t, int *sizes, double *bottleneck, str
         cs_bytes_print(cap, sizeof cap, (uint64_t)fmin(t->memory->cap, 1e18));
         cs_bytes_print(weights, sizeof weights, (uint64_t)fmin(t->weight[t->n], 1e18));
         return cs_fail(err, CS_PLAN,
-                       "no split of %d layers into %d stages stays under %s per stage (%s of "
+                       "no split of %d layer%s into %d stage%s stays under %s per stage (%s of "
                        "weights in all); use more stages or shorter slots",
-                       t->n, t->stages, cap, weights);
+                       t->n, CS_PLURAL(t->n), t->stages, CS_PLURAL(t->stages), cap, weights);
     }
     for (int k = t->stages, end = t->n; k >= 1; k--) {
         int first = t->cut[at(t, k, end)];

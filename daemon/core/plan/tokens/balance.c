@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "core/base/units.h"
 #include "core/plan/tokens/balance_exact.h"
 #include "core/plan/tokens/ranges.h"
 
@@ -191,8 +192,8 @@ static enum cs_status check(const double *work, int32_t n, const struct cs_balan
                             struct cs_err *err)
 {
     if (n < 1 || options->ranks < 1 || options->ranks > MAX_RANKS)
-        return cs_fail(err, CS_INVALID, "%d blocks on %d ranks; both must be at least 1", (int)n,
-                       (int)options->ranks);
+        return cs_fail(err, CS_INVALID, "%d block%s on %d rank%s; both must be at least 1", (int)n,
+                       CS_PLURAL(n), (int)options->ranks, CS_PLURAL(options->ranks));
     for (int32_t b = 0; b < n; b++)
         if (!(work[b] >= 0 && work[b] < INFINITY))
             return cs_fail(err, CS_INVALID, "work of block %d is %g; it must be 0 or more", (int)b,

@@ -1,5 +1,6 @@
 /* The way from a mask to the positions of every rank. */
 #include "core/plan/tokens/balance_tokens.h"
+#include "core/base/units.h"
 
 bool cs_balance_splits(int32_t n_tokens, int32_t ranks, int32_t block)
 {
@@ -60,8 +61,9 @@ enum cs_status cs_balance_tokens(const struct cs_mask_plan *mask,
     struct cs_balance_result own;
     struct cs_balance_options one = *options;
     if (mask->n_tokens < 1 || options->ranks < 1)
-        return cs_fail(err, CS_INVALID, "%d tokens on %d ranks; both must be at least 1",
-                       (int)mask->n_tokens, (int)options->ranks);
+        return cs_fail(err, CS_INVALID, "%d token%s on %d rank%s; both must be at least 1",
+                       (int)mask->n_tokens, CS_PLURAL(mask->n_tokens), (int)options->ranks,
+                       CS_PLURAL(options->ranks));
     const int32_t n = (mask->n_tokens - 1) / CS_BALANCE_BLOCK + 1;
     double *work = CS_NEW_ARRAY(arena, double, n);
     CS_TRY(block_work(mask, cost, arena, work, err));

@@ -3,6 +3,7 @@
 #include "core/sched/lower/lower.h"
 
 #include "core/base/hash.h"
+#include "core/base/units.h"
 #include "core/plan/groups.h"
 #include "core/sched/lower/messages.h"
 #include "core/sched/orders/generator.h"
@@ -103,8 +104,8 @@ static enum cs_status check_limits(const struct cs_plan *plan, int n_slots, stru
         return cs_fail(err, CS_PLAN, "%d stages on %d ranks: programs have at most %d",
                        plan->n_stages, plan->n_ranks, INT16_MAX);
     if ((int64_t)n_slots * (plan->n_stages + plan->n_edges) > INT32_MAX / 8)
-        return cs_fail(err, CS_PLAN, "%d slots on %d stages: the program is too long", n_slots,
-                       plan->n_stages);
+        return cs_fail(err, CS_PLAN, "%d slot%s on %d stage%s: the program is too long", n_slots,
+                       CS_PLURAL(n_slots), plan->n_stages, CS_PLURAL(plan->n_stages));
     return CS_OK;
 }
 

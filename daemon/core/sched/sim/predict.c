@@ -1,5 +1,6 @@
 /* What actions cost on a class of devices, and the step time and bubbles that follow. */
 #include "core/sched/sim/predict.h"
+#include "core/base/units.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/edges.h"
 
@@ -302,7 +303,8 @@ static enum cs_status as_asked(const struct cs_plan *plan,
     if (options->schedule)
         out->schedule = options->schedule;
     if (options->slots < 0)
-        return cs_fail(err, CS_PLAN, "%d slots: at least one is needed", options->slots);
+        return cs_fail(err, CS_PLAN, "%d slot%s: at least one is needed", options->slots,
+                       CS_PLURAL(options->slots));
     if (options->slots > 0)
         out->slots = options->slots;
     return CS_OK;

@@ -1,5 +1,6 @@
 /* Repeats a program for its replicas, those alike once. */
 #include "core/sched/sim/repeat.h"
+#include "core/base/units.h"
 
 #include <string.h>
 
@@ -107,7 +108,8 @@ enum cs_status cs_repeat_make(const struct cs_program *program, int32_t n_copies
     const struct cs_plan *plan = program->plan;
     *out = (struct cs_repeat){.original = program, .program = program};
     if (n_copies < 1)
-        return cs_fail(err, CS_PLAN, "%d copies of a program: at least one is needed", n_copies);
+        return cs_fail(err, CS_PLAN, "%d %s of a program: at least one is needed", n_copies,
+                       CS_NOUN(n_copies, "copy", "copies"));
     find_classes(n_copies, alike, user, arena, out);
     int64_t n = out->n_classes, most = INT16_MAX;
     if (n * program->n_ranks > most || n * plan->n_stages > most || n * plan->n_edges > most)

@@ -2,6 +2,7 @@
 #include "core/sched/sim/run.h"
 
 #include "core/base/philox.h"
+#include "core/base/units.h"
 #include "core/sched/traits.h"
 
 enum { ONE = 1000, MAX_FACTOR = 1000 * ONE };
@@ -108,8 +109,9 @@ static enum cs_status check(const struct cs_program *program, const struct cs_si
 {
     int64_t n = (int64_t)copies * program->n_ranks;
     if (copies < 1 || n > INT32_MAX / 2)
-        return cs_fail(err, CS_PLAN, "%d copies of %d ranks: 1 copy to %d ranks", copies,
-                       program->n_ranks, INT32_MAX / 2);
+        return cs_fail(err, CS_PLAN, "%d %s of %d rank%s: 1 copy to %d ranks", copies,
+                       CS_NOUN(copies, "copy", "copies"), program->n_ranks,
+                       CS_PLURAL(program->n_ranks), INT32_MAX / 2);
     if (o->jitter_permille < 0 || o->jitter_permille > ONE)
         return cs_fail(err, CS_PLAN, "jitter is %d thousandths: 0 to %d", o->jitter_permille, ONE);
     CS_TRY(check_factors(o->rank_permille, n, "rank", err));

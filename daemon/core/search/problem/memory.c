@@ -89,5 +89,5 @@ void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char 
         cs_bytes_print(part, sizeof part, (uint64_t)row[i].bytes);
         cs_buf_addf(out, " %s %s,", part, row[i].name);
     }
-    cs_buf_addf(out, " with %d slot%s in flight", in_flight, in_flight == 1 ? "" : "s");
+    cs_buf_addf(out, " with %d slot%s in flight", in_flight, CS_PLURAL(in_flight));
 }

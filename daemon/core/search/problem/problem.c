@@ -1,5 +1,6 @@
 /* From graph, cluster and profile to the numbers of a search. */
 #include "core/search/problem/problem.h"
+#include "core/base/units.h"
 #include "core/model/tensor_parallel.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
@@ -446,8 +447,9 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                         .profile = profile,
                         .arena = arena};
     if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
-        return cs_fail(err, CS_PLAN, "the model has %d branches: 1 to %d can be planned",
-                       graph->n_branches, CS_SEARCH_MAX_BRANCHES);
+        return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",
+                       graph->n_branches, CS_NOUN(graph->n_branches, "branch", "branches"),
+                       CS_SEARCH_MAX_BRANCHES);
     if ((int64_t)cluster->n_nodes * cluster->devices_per_node > CS_LAYOUT_MAX_RANKS)
         return cs_fail(err, CS_PLAN, "the cluster has more than %d devices", CS_LAYOUT_MAX_RANKS);
     CS_TRY(cs_plan_budget(spec, graph, &b.budget, err));
