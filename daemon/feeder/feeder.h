@@ -41,9 +41,10 @@ struct cs_feeder_config {
     const char *job_dir;  /* quarantine.jsonl goes there */
     const json_t *cursor; /* NULL: from the start */
     int64_t first_step;
-    bool is_eval_first; /* the evaluation after step first_step - 1 was not made */
-    int n_threads;      /* of preprocessing, 0: 2 */
-    size_t cache_bytes; /* for resized pictures */
+    bool is_eval_first;  /* the evaluation after step first_step - 1 was not made */
+    int n_threads;       /* of preprocessing, 0: 2 */
+    int64_t ahead_bytes; /* of samples loaded ahead, 0: 2 GiB */
+    size_t cache_bytes;  /* for resized pictures */
     struct cs_feeder_request *request;
     /* feeder.ready, feeder.step, feeder.bad, feeder.done; takes the reference */
     void (*send)(void *user, json_t *message);

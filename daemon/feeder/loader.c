@@ -1,15 +1,14 @@
 /* Loads samples on several threads, in order. A ring of orders: [popped, claimed) are being loaded or
- * done, [claimed, pushed) wait for a thread. */
+ * done, [claimed, pushed) wait for a thread, or for room where those that are done take many bytes. */
 #include "feeder/loader.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 64 };
-
 struct job {
     struct cs_load load;
+    int64_t bytes; /* that it takes once it is done */
     bool is_done;
 };
 
@@ -19,8 +18,9 @@ struct cs_loader {
     pthread_cond_t has_work, has_result;
     struct job *jobs; /* (depth) */
     uint64_t depth, popped, claimed, pushed;
+    int64_t bytes, most_bytes; /* of [popped, claimed) that are done */
     bool is_ending;
-    pthread_t threads[MAX_THREADS];
+    pthread_t threads[CS_SPEC_MAX_DATA_THREADS];
     int n_threads;
 };
 
@@ -36,6 +36,12 @@ static void load_one(struct cs_source *source, struct cs_load *load)
         load->status = CS_NO_MEMORY;
 }
 
+/* Where nothing is done there is room, so that the oldest one is always begun. */
+static bool has_work(const struct cs_loader *l)
+{
+    return l->claimed < l->pushed && l->bytes < l->most_bytes;
+}
+
 static void *work(void *arg)
 {
     struct cs_loader *l = arg;
@@ -43,7 +49,7 @@ static void *work(void *arg)
     (void)pthread_mutex_lock(&l->lock);
     while (!l->is_ending) {
         struct job *job = NULL;
-        if (l->claimed == l->pushed) {
+        if (!has_work(l)) {
             (void)pthread_cond_wait(&l->has_work, &l->lock);
             continue;
         }
@@ -51,6 +57,8 @@ static void *work(void *arg)
         (void)pthread_mutex_unlock(&l->lock);
         load_one(l->source, &job->load);
         (void)pthread_mutex_lock(&l->lock);
+        job->bytes = cs_loaded_bytes(&job->load.loaded);
+        l->bytes += job->bytes;
         job->is_done = true;
         (void)pthread_cond_broadcast(&l->has_result);
     }
@@ -58,12 +66,12 @@ static void *work(void *arg)
     return NULL;
 }
 
-enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
+enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth, int64_t bytes,
                              struct cs_loader **out, struct cs_err *err)
 {
     struct cs_loader *l = calloc(1, sizeof *l);
 
-    CS_ASSERT(n_threads >= 1 && n_threads <= MAX_THREADS && depth >= 1);
+    CS_ASSERT(n_threads >= 1 && n_threads <= CS_SPEC_MAX_DATA_THREADS && depth >= 1 && bytes >= 1);
     if (l != NULL)
         l->jobs = calloc((size_t)depth, sizeof *l->jobs);
     if (l == NULL || l->jobs == NULL) {
@@ -72,6 +80,7 @@ enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
     }
     l->source = source;
     l->depth = (uint64_t)depth;
+    l->most_bytes = bytes;
     CS_ASSERT(pthread_mutex_init(&l->lock, NULL) == 0 &&
               pthread_cond_init(&l->has_work, NULL) == 0 &&
               pthread_cond_init(&l->has_result, NULL) == 0);
@@ -138,7 +147,10 @@ void cs_loader_pop(struct cs_loader *l, struct cs_load *out)
     while (!job->is_done)
         (void)pthread_cond_wait(&l->has_result, &l->lock);
     *out = job->load;
+    l->bytes -= job->bytes;
     *job = (struct job){0};
     l->popped++;
+    if (l->claimed < l->pushed) /* threads that wait now waited for room */
+        (void)pthread_cond_broadcast(&l->has_work);
     (void)pthread_mutex_unlock(&l->lock);
 }

@@ -16,8 +16,9 @@ struct cs_load {
 
 struct cs_loader;
 
-/* depth: how many may be pending */
-enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth,
+/* n_threads: 1 to CS_SPEC_MAX_DATA_THREADS. depth: how many may be pending. bytes: that those which are
+ * loaded may take before no other is begun; the oldest one always is, so that one of more passes. */
+enum cs_status cs_loader_new(struct cs_source *source, int n_threads, int depth, int64_t bytes,
                              struct cs_loader **out, struct cs_err *err) CS_NODISCARD;
 void cs_loader_free(struct cs_loader *loader); /* accepts NULL; joins the threads */
 int cs_loader_room(struct cs_loader *loader);

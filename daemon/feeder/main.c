@@ -141,6 +141,7 @@ static enum cs_status boot(struct process *p, struct cs_err *err)
     p->config.cursor = cs_msg_obj(p->boot, "cursor");
     p->config.first_step = cs_msg_int(p->boot, "first_step", 0);
     p->config.is_eval_first = cs_msg_bool(p->boot, "eval_first", false);
+    p->config.n_threads = (int)cs_msg_int(p->boot, "threads", 0);
     p->config.cache_bytes = CACHE_BYTES;
     p->config.request = &p->request;
     p->config.send = send_message;

@@ -87,7 +87,8 @@ enum cs_status cs_stream_open(const struct cs_stream_config *config, const json_
         status = read_cursor(s, cursor, err);
     s->ahead = s->next;
     if (status == CS_OK)
-        status = cs_loader_new(config->source, config->n_threads, config->depth, &s->loader, err);
+        status = cs_loader_new(config->source, config->n_threads, config->depth, config->bytes,
+                               &s->loader, err);
     if (status != CS_OK) {
         cs_stream_close(s);
         return status;

@@ -17,9 +17,10 @@ typedef enum cs_status (*cs_stream_bad)(void *user, const struct cs_load *load, 
 struct cs_stream_config {
     struct cs_source *source;
     uint64_t seed;
-    bool is_ordered; /* evaluation: 0, 1, .. limit - 1 once; otherwise keyed order for ever */
-    uint64_t limit;  /* of an ordered stream */
-    int n_threads, depth;
+    bool is_ordered;      /* evaluation: 0, 1, .. limit - 1 once; otherwise keyed order for ever */
+    uint64_t limit;       /* of an ordered stream */
+    int n_threads, depth; /* as those of the loader, and bytes */
+    int64_t bytes;
     cs_stream_bad bad;
     void *user;
 };

@@ -11,7 +11,9 @@
 
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
+#include "core/base/system/cores.h"
 #include "core/base/units.h"
+#include "core/data/data_threads.h"
 #include "core/wire/wire.h"
 #include "runner/control.h"
 #include "runner/job/resume.h"
@@ -153,6 +155,8 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
 
 static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
+    r->data_threads = cs_data_threads(r->job.spec->data_threads, r->generation.device[0].is_gpu,
+                                      r->generation.n_ranks, cs_usable_cores());
     r->predicted_step_ns = r->generation.plan->predicted_step_ns;
     r->last_step = r->job.first_step - 1;
     r->checkpoint_step = r->job.checkpoint_step;

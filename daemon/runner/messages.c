@@ -22,7 +22,8 @@ static void on_ready(struct cs_child *child, const json_t *msg)
     if (child->rank < 0)
         cs_log(child->runner->log, CS_INFO, "feeder.ready",
                CS_KV("samples", cs_msg_int(msg, "samples", 0)),
-               CS_KV("eval_samples", cs_msg_int(msg, "eval_samples", 0)));
+               CS_KV("eval_samples", cs_msg_int(msg, "eval_samples", 0)),
+               CS_KV("threads", child->runner->data_threads));
     else
         cs_log(child->runner->log, CS_INFO, "worker.ready", CS_KV("rank", child->rank),
                CS_KV("params", cs_msg_int(msg, "params", 0)),

@@ -42,6 +42,7 @@ static const struct cs_arg job_args[] = {
     {"batch_samples", CS_ARG_INT, true, NULL, 1, CS_SPEC_MAX_BATCH, 0, NULL, "samples of a step, as many as its 256 slots and the memory of this machine hold"},
     {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
     {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
+    {"data_threads", CS_ARG_INT, false, NULL, 0, CS_SPEC_MAX_DATA_THREADS, 0, "0: as the cores of this machine allow", "threads that read samples, decode and resize their pictures; does not change what is trained"},
     {"precision", CS_ARG_STRING, false, "bf16|fp32", 0, 0, 0, "bf16 on GPUs, fp32 on CPU ranks", "what ranks compute in, with parameters updated in fp32 either way; CPU ranks compute in fp32 only"},
     {"steps", CS_ARG_INT, true, NULL, 1, 1e12, 0, NULL, "optimizer steps"},
     {"seed", CS_ARG_INT, false, NULL, 0, 9e15, 0, "0", "decides order of samples and fresh parameters"},
@@ -232,18 +233,10 @@ static int call_job(lua_State *L)
     const char *of_model =
         json_string_value(json_object_get(json_object_get(plan->json, "model"), "name"));
     const bool is_named = of_model && strcmp(of_model, CS_LUA_MODEL_NAME) != 0;
-    json_object_set_new(document, "name",
-                        json_string(cs_lua_args_string(L, "name", is_named ? of_model : name)));
-    json_object_set_new(document, "seed", json_integer(cs_lua_args_int(L, "seed", 0)));
-    json_object_set_new(document, "steps", json_integer(cs_lua_args_int(L, "steps", 1)));
-    json_object_set_new(document, "batch_samples",
-                        json_integer(cs_lua_args_int(L, "batch_samples", 1)));
-    static const char *const words[] = {"balance", "slot_order",
-                                        "precision"}; /* absent: defaults */
-    for (size_t i = 0; i < CS_ARRAY_LEN(words); i++)
-        if (cs_lua_args_string(L, words[i], NULL))
-            json_object_set_new(document, words[i],
-                                json_string(cs_lua_args_string(L, words[i], NULL)));
+    json_object_set_new(document, "name", json_string(is_named ? of_model : name));
+    json_object_set_new(document, "seed", json_integer(0));
+    cs_lua_args_copy(L, f,
+                     document); /* over these; what is absent there has the document's defaults */
     json_object_set_new(document, "plan_hash", json_string(plan->plan->hash));
     value->ranks = cs_plan_world(plan->plan);
     json_object_set(document, "data", cs_lua_args_value(L, "data")->json);

@@ -291,6 +291,7 @@ function live_:logs(...) end
 ---@field batch_samples integer samples of a step, as many as its 256 slots and the memory of this machine hold
 ---@field balance? "list2d"|"lpt"|"entrain"|"random"|"stream" which slot of its step a sample sits in; stream: as they come (default "list2d")
 ---@field slot_order? "kept"|"searched" searched: the order of a step's slots that takes least on the simulator (default "kept")
+---@field data_threads? integer threads that read samples, decode and resize their pictures; does not change what is trained (default 0: as the cores of this machine allow)
 ---@field precision? "bf16"|"fp32" what ranks compute in, with parameters updated in fp32 either way; CPU ranks compute in fp32 only (default bf16 on GPUs, fp32 on CPU ranks)
 ---@field steps integer optimizer steps
 ---@field seed? integer decides order of samples and fresh parameters (default 0)

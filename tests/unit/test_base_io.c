@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/system/cores.h"
 #include "core/base/system/io.h"
 #include "core/program/dirs.h"
 #include "core/program/temp.h"
@@ -339,6 +340,38 @@ static void path_that_does_not_fit_is_a_limit(void **state)
     assert_int_equal(cs_path(path, &err, "%*s", CS_PATH_CAP, "x"), CS_LIMIT);
 }
 
+static void cores_are_at_most_what_the_groups_allow(void **state)
+{
+    static const struct {
+        const char *outer, *inner, *groups;
+        int cores;
+    } rows[] = {
+        {"max 100000",    "250000 100000", "0::/g/job\n",              3},
+        {"100000 100000", "250000 100000", "4:memory:/m\n0::/g/job\n", 1},
+        {"400000 100000", "max 100000",    "0::/g/job\n",              4},
+        {"max 100000",    "max 100000",    "0::/g/job\n",              0},
+        {"400000 100000", "100000 100000", "0::/g\n",                  4},
+        {"400000 100000", "100000 100000", "4:cpu:/g/job\n",           0}, /* the first version */
+        {"many",          "-1 100000",     "0::/g/job\n",              0},
+        {"100000 0",      "",              "0::/g/job\n",              0},
+        {"100000 100000", "1 100000",      "0::/no/such",              0},
+    };
+    struct cs_err err;
+
+    (void)state;
+    assert_int_equal(cs_mkdirs(in_root("groups/g/job"), &err), CS_OK);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        assert_int_equal(cs_write_file_atomic(in_root("groups/g/cpu.max"), rows[i].outer,
+                                              strlen(rows[i].outer), 0600, &err),
+                         CS_OK);
+        assert_int_equal(cs_write_file_atomic(in_root("groups/g/job/cpu.max"), rows[i].inner,
+                                              strlen(rows[i].inner), 0600, &err),
+                         CS_OK);
+        assert_int_equal(cs_cgroup_cores(in_root("groups"), rows[i].groups), rows[i].cores);
+    }
+    assert_true(cs_usable_cores() >= 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +389,7 @@ int main(void)
         cmocka_unit_test(own_directory_holds_this_program),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(path_that_does_not_fit_is_a_limit),
+        cmocka_unit_test(cores_are_at_most_what_the_groups_allow),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/data_threads.h"
 #include "core/data/sample_order.h"
 #include "core/wire/wire.h"
 #include "feeder/feeder.h"
@@ -365,6 +366,80 @@ static void resume_equals_uninterrupted(void **state)
         resume_under(policies[p], p % 2 ? "searched" : "kept");
 }
 
+/* nor with how much may be loaded ahead: of 1 byte one sample at a time */
+static void threads_do_not_change_what_is_fed(void **state)
+{
+    static const int bad[] = {4, 11};
+
+    static const struct {
+        int n_threads;
+        int64_t bytes;
+    } ways[] = {
+        {1,  0   },
+        {2,  0   },
+        {7,  0   },
+        {7,  1   },
+        {3,  5000}, /* two samples */
+        {64, 0   },
+    };
+    struct seen *first = NULL;
+    json_t *cursor = NULL;
+    struct world w;
+
+    (void)state;
+    set_up_files(&w, bad, 2);
+    for (size_t i = 0; i < CS_ARRAY_LEN(ways); i++) {
+        set_up(&w);
+        w.config.n_threads = ways[i].n_threads;
+        w.config.ahead_bytes = ways[i].bytes;
+        run(&w);
+        if (w.status != CS_OK)
+            fail_msg("%d threads: %s", ways[i].n_threads, w.err.text);
+        assert_int_equal(w.n_seen, 8);
+        for (int s = 0; i > 0 && s < w.n_seen; s++)
+            same_seen(&w.seen[s], &first[s]);
+        const json_t *end = json_object_get(nth_step(&w, 7), "cursor");
+        if (i > 0)
+            assert_true(json_equal(end, cursor));
+        if (i == 0) {
+            cursor = json_deep_copy(end);
+            first = w.seen;
+            w.seen = NULL;
+        }
+        tear_down(&w, true);
+    }
+    free(first);
+    json_decref(cursor);
+    json_decref(w.root);
+    tmpdir_free(w.dir);
+}
+
+static void threads_are_as_the_cores_allow(void **state)
+{
+    static const struct {
+        int asked;
+        bool is_gpu;
+        int ranks, cores, threads;
+    } rows[] = {
+        {0,  false, 2, 64,  2 },
+        {0,  false, 4, 2,   2 },
+        {0,  true,  2, 32,  29},
+        {0,  true,  8, 128, 32},
+        {0,  true,  1, 2,   2 },
+        {0,  true,  8, 4,   2 },
+        {0,  true,  1, 0,   2 }, /* not known */
+        {0,  true,  1, 5,   3 },
+        {1,  true,  1, 64,  1 },
+        {64, false, 2, 2,   64},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        assert_int_equal(
+            cs_data_threads(rows[i].asked, rows[i].is_gpu, rows[i].ranks, rows[i].cores),
+            rows[i].threads);
+}
+
 /* samples of a step by number: tokens and labels in the order of the samples */
 static void sort_samples(struct seen *seen)
 {
@@ -695,6 +770,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_keyed_over_epochs),
         cmocka_unit_test(resume_equals_uninterrupted),
+        cmocka_unit_test(threads_do_not_change_what_is_fed),
+        cmocka_unit_test(threads_are_as_the_cores_allow),
         cmocka_unit_test(a_step_holds_the_same_samples_under_every_policy),
         cmocka_unit_test(bad_samples_are_replaced_counted_and_listed),
         cmocka_unit_test(too_many_bad_samples_end_the_job),

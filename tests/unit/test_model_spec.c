@@ -534,6 +534,7 @@ static void layout_is_apart_from_what_is_trained(void **state)
         {"plan.schedule",               "\"gpipe\"",             NULL,                    "",                        ""           },
         {"plan.modality",               "\"encoder-first\"",     NULL,                    "",                        ""           },
         {"balance",                     "\"lpt\"",               NULL,                    "",                        ""           },
+        {"data_threads",                "8",                     NULL,                    "",                        ""           },
         {"plan_hash",                   "\"abc\"",               NULL,                    "",                        ""           },
         {"optimizer.lr",                "0.25",                  "optimizer.lr",          "",                        "0.25"       },
         {"optimizer.clip",              "1",                     NULL,                    "",                        ""           },

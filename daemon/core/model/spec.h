@@ -15,7 +15,8 @@
 
 /* clang-format off */
 /* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
- *   name, seed, steps, batch_samples, balance (which slot a sample sits in), slot_order, precision
+ *   name, seed, steps, batch_samples, balance (which slot a sample sits in), slot_order, data_threads,
+ *   precision
  *   model.modules[]: name, kind (encoder|projector|llm), dir (absolute HF directory or ""), config (the
  *     directory's config.json as it is), init ("weights"|"random"), encoder: token, processor (its
  *     preprocessor_config.json), feature_layer (int as in LLaVA: -1 last block, -2 ...; null: after the
@@ -46,7 +47,7 @@ enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 
 enum { CS_SPEC_PIXELS_MOST = 500000000 };
 
 /* samples of a step: what 256 slots of 1024 samples hold */
-enum { CS_SPEC_MAX_BATCH = 262144 };
+enum { CS_SPEC_MAX_BATCH = 262144, CS_SPEC_MAX_DATA_THREADS = 64 };
 
 /* What the processor of an encoder makes of a file at most. Without rows: one picture of the size
  * that the encoder's config.json names. */
@@ -132,6 +133,7 @@ struct cs_spec {
     int64_t steps, batch_samples;
     const char *balance;    /* "list2d" | "lpt" | "entrain" | "random" | "stream" */
     const char *slot_order; /* "kept" | "searched" */
+    int32_t data_threads;   /* 0: as core/data/data_threads.h chooses */
     const char *precision;  /* "bf16" | "fp32", "": what the ranks' devices usually compute in */
     struct cs_spec_module module[CS_MAX_MODULES];
     int32_t n_modules;

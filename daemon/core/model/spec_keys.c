@@ -62,6 +62,7 @@ static const struct cs_spec_key keys[] = {
     INT64("", "batch_samples", 1, CS_SPEC_MAX_BATCH, NULL, R(batch_samples), "samples of one step, over all ranks; plan and submit refuse more than its 256 slots hold, or than twice as many fit the memory of this machine"),
     LAYOUT(WORD, "", "balance", "list2d|lpt|entrain|random|stream", "list2d", R(balance), "which slot of its step a sample sits in, never which samples a step holds; stream: as they come"),
     LAYOUT(WORD, "", "slot_order", "kept|searched", "kept", R(slot_order), "of the slots of a step; searched: on the simulator, then layouts agree within rounding only"),
+    LAYOUT(INT32, "", "data_threads", 0, CS_SPEC_MAX_DATA_THREADS, "0", R(data_threads), "threads that read samples, decode and resize their pictures ahead of training; what they make does not depend on their number; 0: with GPUs as many as the cores leave beside the ranks, 2 to 32, beside CPU ranks 2"),
     WORD("", "precision", "bf16|fp32", "", R(precision), "what GPUs compute in, by default bf16 with fp32 masters; CPU ranks compute in fp32"),
     GROUP("", "model", NULL, "modules and what trains"),
     GROUP("", "plan", NULL, "how the modules are laid out"),

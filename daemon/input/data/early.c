@@ -22,19 +22,12 @@ static bool is_ended(const struct cs_source *source, const struct cs_sample *s)
 
 static void note_good(struct cs_early *e, const struct cs_source *source, const struct cs_loaded *l)
 {
-    int64_t bytes = (int64_t)l->rendering.text.cap +
-                    (int64_t)(l->rendering.cap * sizeof *l->rendering.segments);
-
     e->n_good++;
     e->n_ended += is_ended(source, &l->sample);
-    for (int i = 0; i < l->sample.n_media; i++) {
+    for (int i = 0; i < l->sample.n_media; i++)
         e->n_items[l->sample.media[i].encoder]++;
-        bytes += (int64_t)cs_reader_bytes(&l->sample.media[i].layout);
-    }
-    bytes +=
-        (int64_t)l->sample.n_tokens * 4 * (int64_t)sizeof *l->sample.ids + 4096; /* its arena */
     e->mean_rows += l->sample.n_tokens;
-    e->mean_bytes += bytes;
+    e->mean_bytes += cs_loaded_bytes(l);
 }
 
 static void note(struct cs_early *e, const struct cs_source *source, enum cs_status status,

@@ -297,6 +297,19 @@ enum cs_status cs_source_load_text(struct cs_source *s, uint64_t index,
     return load(s, index, false, findings, out, err);
 }
 
+int64_t cs_loaded_bytes(const struct cs_loaded *loaded)
+{
+    enum { ARENA = 4096 };
+    const struct cs_sample *s = &loaded->sample;
+    int64_t bytes = (int64_t)loaded->rendering.text.cap + ARENA +
+                    (int64_t)(loaded->rendering.cap * sizeof *loaded->rendering.segments) +
+                    (int64_t)s->n_tokens * 4 * (int64_t)sizeof *s->ids;
+
+    for (int i = 0; i < s->n_media; i++)
+        bytes += (int64_t)cs_reader_bytes(&s->media[i].layout);
+    return bytes;
+}
+
 void cs_loaded_free(struct cs_loaded *loaded)
 {
     free_content(loaded);

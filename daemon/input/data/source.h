@@ -66,6 +66,8 @@ enum cs_status cs_source_load(struct cs_source *source, uint64_t index,
 enum cs_status cs_source_load_text(struct cs_source *source, uint64_t index,
                                    struct cs_findings *findings, struct cs_loaded *out,
                                    struct cs_err *err) CS_NODISCARD;
+/* Memory that it takes, about. */
+int64_t cs_loaded_bytes(const struct cs_loaded *loaded);
 void cs_loaded_free(struct cs_loaded *loaded);
 
 #endif

@@ -143,6 +143,7 @@ static void send_boot(struct cs_runner *r, struct cs_child *child)
         if (r->job.spec->precision[0] != '\0')
             cs_msg_set_str(msg, "precision", r->job.spec->precision);
     } else {
+        cs_msg_set_int(msg, "threads", r->data_threads);
         cs_msg_set_int(msg, "first_step", r->job.first_step);
         if (r->is_eval_first)
             cs_msg_set_bool(msg, "eval_first", true);

@@ -134,6 +134,7 @@ struct cs_runner {
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
     struct cs_measured *measured; /* of this run's first steps; NULL: not on CPU ranks, or done */
+    int32_t data_threads;         /* of the feeder */
     int64_t predicted_step_ns;    /* the plan's, then the calibrated one */
     char reason[1000];
     struct cs_child *child; /* (n_ranks + 1) workers by rank, then the feeder */

@@ -2,11 +2,11 @@
  * ranks the first steps of a run tell what its stages cost; the prediction is then made again. */
 #include "runner/steps/predict.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/system/cores.h"
 #include "core/base/system/io.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
@@ -70,13 +70,6 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
     return simulate(r, &options, false, &step_ns, err);
 }
 
-/* the cores that this process and its workers may use; 0 when that is not known: unlimited */
-static int32_t usable_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
 static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16];
@@ -106,7 +99,7 @@ static enum cs_status fit_waits(struct cs_runner *r, int32_t cores, struct cs_er
 
 static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
 {
-    int32_t cores = usable_cores();
+    int32_t cores = cs_usable_cores(); /* 0: as if there were no limit */
     int64_t step_ns, before_ns = r->predicted_step_ns;
     const struct cs_sim_options options = {
         .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};

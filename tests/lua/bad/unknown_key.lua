@@ -1,4 +1,4 @@
--- exit 1: bad/unknown_key.lua:8: cs.job: unknown key 'sedd'; did you mean 'seed'? (keys: name, plan, data, eval, optimizer, lr, batch_samples, balance, slot_order, precision, steps, seed, checkpoint, tensorboard, alerts)
+-- exit 1: bad/unknown_key.lua:8: cs.job: unknown key 'sedd'; did you mean 'seed'? (keys: name, plan, data, eval, optimizer, lr, batch_samples, balance, slot_order, data_threads, precision, steps, seed, checkpoint, tensorboard, alerts)
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"
