@@ -1,4 +1,5 @@
-/* Measured costs of layers: complete, plausible, and what planners read. */
+/* Measured costs of layers and of links: complete, plausible, and what planners read. */
+#include "worker/measure/links.h"
 #include "worker/measure/measure.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "support/device.h"
+#include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/spec.h"
 
@@ -123,12 +125,89 @@ static void a_profile_of_other_shapes_is_refused(void **state)
     cs_arena_free(arena);
 }
 
+/* ---- links ---- */
+
+static int n_there; /* devices; any further one cannot be opened */
+
+static enum cs_status open_lazy(int index, struct cs_device **out, struct cs_err *err)
+{
+    if (index >= n_there)
+        return cs_fail(err, CS_UNSUPPORTED, "no device %d", index);
+    *out = cs_lazy_device_new();
+    return CS_OK;
+}
+
+static enum cs_status measure_lazy(int n, struct cs_arena *arena, struct cs_profile *p,
+                                   struct cs_err *err)
+{
+    const struct cs_link_devices devices = {n, 256 << 10, open_lazy, cs_lazy_device_free};
+    *p = (struct cs_profile){.device = "h100-80g"};
+    n_there = n < 4 ? n : 3;
+    return cs_measure_links(&devices, arena, p, err);
+}
+
+static void has_links(const struct cs_profile *p, int n_links)
+{
+    static const struct {
+        const char *op;
+        int ranks;
+    } all[] = {
+        {"send",           2},
+        {"all-gather",     2},
+        {"reduce-scatter", 2},
+        {"all-reduce",     2},
+        {"all-to-all",     2},
+        {"all-gather",     4},
+        {"reduce-scatter", 4},
+        {"all-reduce",     4},
+        {"all-to-all",     4},
+    };
+    assert_int_equal(p->n_links, n_links);
+    for (int i = 0; i < n_links; i++) {
+        assert_string_equal(p->link[i].op, all[i].op);
+        assert_int_equal(p->link[i].ranks, all[i].ranks);
+        assert_true(p->link[i].bytes_per_s > 0 && p->link[i].latency_ns >= 0);
+    }
+}
+
+/* Every kind of exchange in groups of 2, and of 4 where there are as many; of one device nothing. */
+static void links_are_measured_between_ranks(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile p = {.device = "cpu"};
+    (void)state;
+    need(cs_measure_links(NULL, arena, &p, &err), &err);
+    has_links(&p, 9);
+    need(measure_lazy(1, arena, &p, &err), &err);
+    has_links(&p, 0);
+    need(measure_lazy(3, arena, &p, &err), &err);
+    has_links(&p, 5);
+    cs_arena_free(arena);
+}
+
+/* The fourth of four devices is not there: the three others do not wait for it, the error is its own, and what was
+ * measured of two stays. */
+static void a_device_that_is_missing_is_not_waited_for(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile p;
+    (void)state;
+    assert_int_equal(measure_lazy(4, arena, &p, &err), CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no device 3"));
+    has_links(&p, 5);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_layer_is_measured),
         cmocka_unit_test(both_states_are_measured_where_there_are_two),
         cmocka_unit_test(a_profile_of_other_shapes_is_refused),
+        cmocka_unit_test(links_are_measured_between_ranks),
+        cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,8 +192,9 @@ static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
     enum cs_status status = read_model(result.document, &here, &m, err);
     if (status == CS_OK) {
         const bool is_cpu = strcmp(m.cluster.device->name, "cpu") == 0;
-        json_t *request = json_pack("{s:O, s:s, s:s}", "document", result.document, "device",
-                                    is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name);
+        json_t *request = json_pack("{s:O, s:s, s:s, s:i}", "document", result.document, "device",
+                                    is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name,
+                                    "devices", (int)m.cluster.devices_per_node);
         if (m.spec->precision[0] != '\0')
             cs_msg_set_str(request, "precision", m.spec->precision);
         status = cs_ask_worker("--profile", request, &profile, err);

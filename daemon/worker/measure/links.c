@@ -1,107 +1,26 @@
-/* Groups of threads with sockets between them run one kind of exchange after the other, small and large. */
+/* Groups of threads run one kind of exchange after the other, small and large. */
 #include "worker/measure/links.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/system/clock.h"
-#include "kernels/comm.h"
+#include "worker/measure/exchanges.h"
 
-enum {
-    MOST_RANKS = 4,
-    SAMPLES = 7,
-    REPEATS = 8,
-    SMALL = 4096,
-    LARGE = 1 << 20,
-    DEADLINE_MS = 20000
-};
+enum { SAMPLES = 7, SIZES = 2, HOST_RANKS = 4 };
+
+static const int group_sizes[] = {2, 4, 8};
 
 struct member {
+    const struct cs_link_devices *devices; /* NULL: the host */
     struct cs_comm *comm;
-    int fds[MOST_RANKS];
-    float *mine, *all; /* (LARGE bytes) each */
-    int64_t ns[2];     /* of one exchange, small and large */
+    int fds[CS_LINK_RANKS];
+    int64_t ns[CS_LINK_KINDS][SIZES]; /* of one exchange, small and large */
     enum cs_status status;
     struct cs_err err;
     pthread_t thread;
-};
-
-typedef enum cs_status (*exchange_fn)(struct member *m, size_t bytes, struct cs_err *err);
-
-/* there and back between ranks 0 and 1; counts as two */
-static enum cs_status send_back(struct member *m, size_t bytes, struct cs_err *err)
-{
-    const int rank = m->comm->rank;
-    if (rank > 1)
-        return CS_OK;
-    for (int i = 0; i < 2; i++) {
-        struct cs_xfer x = {
-            .peer = 1 - rank, .data = m->mine, .bytes = bytes, .is_send = i == rank};
-        CS_TRY(m->comm->table->exchange(m->comm, &x, 1, DEADLINE_MS, err));
-    }
-    return CS_OK;
-}
-
-static enum cs_status gather(struct member *m, size_t bytes, struct cs_err *err)
-{
-    size_t part[MOST_RANKS];
-    for (int r = 0; r < m->comm->n_ranks; r++)
-        part[r] = bytes / (size_t)m->comm->n_ranks;
-    return m->comm->table->allgather(m->comm, m->mine, m->all, part, DEADLINE_MS, err);
-}
-
-static enum cs_status all_to_all(struct member *m, size_t bytes, struct cs_err *err)
-{
-    struct cs_xfer x[2 * MOST_RANKS];
-    const size_t part = bytes / (size_t)m->comm->n_ranks;
-    int n = 0;
-    for (int r = 0; r < m->comm->n_ranks; r++) {
-        if (r == m->comm->rank)
-            continue;
-        x[n++] = (struct cs_xfer){
-            .peer = r, .data = (char *)m->mine + part * (size_t)r, .bytes = part, .is_send = 1};
-        x[n++] =
-            (struct cs_xfer){.peer = r, .data = (char *)m->all + part * (size_t)r, .bytes = part};
-    }
-    return m->comm->table->exchange(m->comm, x, n, DEADLINE_MS, err);
-}
-
-/* parts of all go to their rank, which adds them */
-static enum cs_status reduce(struct member *m, size_t bytes, struct cs_err *err)
-{
-    const size_t n = bytes / (size_t)m->comm->n_ranks / sizeof(float);
-    CS_TRY(all_to_all(m, bytes, err));
-    for (int r = 0; r < m->comm->n_ranks; r++)
-        for (size_t i = 0; r != m->comm->rank && i < n; i++)
-            m->mine[i] += m->all[(size_t)r * n + i];
-    return CS_OK;
-}
-
-static enum cs_status all_reduce(struct member *m, size_t bytes, struct cs_err *err)
-{
-    CS_TRY(reduce(m, bytes, err));
-    return gather(m, bytes, err);
-}
-
-static const struct {
-    const char *op;
-    exchange_fn run;
-    int counts; /* exchanges that one call makes */
-} kinds[] = {
-    {"send",           send_back,  2},
-    {"all-gather",     gather,     1},
-    {"reduce-scatter", reduce,     1},
-    {"all-reduce",     all_reduce, 1},
-    {"all-to-all",     all_to_all, 1},
-};
-
-/* what all members run now; set before they start */
-struct task {
-    struct member *member;
-    int kind;
 };
 
 static int by_value(const void *a, const void *b)
@@ -110,67 +29,120 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum cs_status time_kind(struct member *m, int kind, struct cs_err *err)
+static const struct cs_exchanges *exchanges_of(const struct cs_link_devices *devices)
 {
-    for (int s = 0; s < 2; s++) {
-        int64_t sample[SAMPLES];
-        for (int i = -1; i < SAMPLES; i++) { /* the first one warms up */
-            const int64_t start = cs_now_ns();
-            for (int k = 0; k < REPEATS; k++)
-                CS_TRY(kinds[kind].run(m, s == 0 ? SMALL : LARGE, err));
-            if (i >= 0)
-                sample[i] = (cs_now_ns() - start) / REPEATS / kinds[kind].counts;
-        }
-        qsort(sample, SAMPLES, sizeof *sample, by_value);
-        m->ns[s] = sample[SAMPLES / 2];
+    return devices == NULL ? &cs_host_exchanges : &cs_device_exchanges;
+}
+
+static size_t bytes_of(const struct cs_link_devices *devices)
+{
+    return devices != NULL && devices->bytes > 0 ? devices->bytes : exchanges_of(devices)->large;
+}
+
+static bool is_run(int kind, int n_ranks)
+{
+    return kind > 0 || n_ranks == 2; /* a message has two ends */
+}
+
+static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank *rank, int kind,
+                               size_t bytes, int64_t *ns, struct cs_err *err)
+{
+    int64_t sample[SAMPLES];
+    for (int i = -1; i < SAMPLES; i++) { /* the first one warms up */
+        const int64_t start = cs_now_ns();
+        for (int k = 0; k < x->repeats; k++)
+            CS_TRY(x->kind[kind].run(rank, bytes, err));
+        CS_TRY(x->settle(rank, err));
+        if (i >= 0)
+            sample[i] = (cs_now_ns() - start) / x->repeats / x->kind[kind].counts;
     }
+    qsort(sample, SAMPLES, sizeof *sample, by_value);
+    *ns = sample[SAMPLES / 2];
     return CS_OK;
+}
+
+static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank *rank,
+                               struct member *m, struct cs_err *err)
+{
+    enum cs_status status = x->open(rank, err);
+    for (int k = 0; status == CS_OK && k < CS_LINK_KINDS; k++)
+        for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
+            status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->ns[k][s], err);
+    if (status != CS_OK)
+        m->comm->table->abort(m->comm); /* nobody waits for it */
+    x->close(rank);
+    return status;
+}
+
+/* Communicators wait for all their ranks without end, so none begins before every rank has its device. */
+static enum cs_status meet(const struct member *m, struct cs_err *err)
+{
+    const size_t bytes[CS_LINK_RANKS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    char all[CS_LINK_RANKS];
+    return m->comm->table->allgather(m->comm, "", all, bytes, CS_LINK_DEADLINE_MS, err);
+}
+
+static enum cs_status time_member(struct member *m, struct cs_err *err)
+{
+    struct cs_link_rank rank = {.comm = m->comm, .bytes = bytes_of(m->devices)};
+    if (m->devices == NULL)
+        return time_all(&cs_host_exchanges, &rank, m, err);
+    CS_TRY(m->devices->open(m->comm->rank, &rank.device, err));
+    enum cs_status status = meet(m, err);
+    if (status == CS_OK)
+        status = time_all(&cs_device_exchanges, &rank, m, err);
+    m->devices->close(rank.device);
+    return status;
 }
 
 static void *run_member(void *arg)
 {
-    const struct task *task = arg;
-    task->member->status = time_kind(task->member, task->kind, &task->member->err);
-    if (task->member->status != CS_OK)
-        task->member->comm->table->abort(task->member->comm); /* nobody waits for it */
+    struct member *m = arg;
+    m->status = time_member(m, &m->err);
+    if (m->status != CS_OK)
+        m->comm->table->abort(m->comm);
     return NULL;
 }
 
-static struct cs_profile_link fit(const struct member *m, int kind, int n)
+static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
+                                  const int64_t ns[SIZES], int kind, int n)
 {
-    const int64_t more = m->ns[1] > m->ns[0] ? m->ns[1] - m->ns[0] : 1;
-    const double rate = (double)(LARGE - SMALL) * 1e9 / (double)more;
-    const double latency = (double)m->ns[0] - SMALL * 1e9 / rate;
-    return (struct cs_profile_link){.op = kinds[kind].op,
+    const int64_t more = ns[1] > ns[0] ? ns[1] - ns[0] : 1;
+    const double rate = (double)(large - x->small) * 1e9 / (double)more;
+    const double latency = (double)ns[0] - (double)x->small * 1e9 / rate;
+    return (struct cs_profile_link){.op = x->kind[kind].op,
                                     .ranks = n,
                                     .latency_ns = latency > 0 ? (int64_t)latency : 0,
                                     .bytes_per_s = (int64_t)rate};
 }
 
-static enum cs_status measure_kind(struct member *member, int n, int kind,
-                                   struct cs_profile *profile, struct cs_err *err)
+static void add_links(const struct member *m, int n, struct cs_profile *profile)
 {
-    struct task task[MOST_RANKS];
+    const struct cs_exchanges *x = exchanges_of(m->devices);
+    for (int k = 0; k < CS_LINK_KINDS; k++)
+        if (is_run(k, n))
+            profile->link[profile->n_links++] = fit(x, bytes_of(m->devices), m->ns[k], k, n);
+}
+
+static enum cs_status run_members(struct member *member, int n, struct cs_err *err)
+{
     int started = 0;
-    enum cs_status status = CS_OK;
-    for (int r = 0; r < n; r++)
-        task[r] = (struct task){&member[r], kind};
     while (started < n &&
-           pthread_create(&member[started].thread, NULL, run_member, &task[started]) == 0)
+           pthread_create(&member[started].thread, NULL, run_member, &member[started]) == 0)
         started++;
-    if (started < n) {
-        status = cs_fail(err, CS_LIMIT, "no thread to measure links with");
-        for (int r = 0; r < n; r++)
-            member[r].comm->table->abort(member[r].comm);
-    }
+    for (int r = 0; started < n && r < n; r++)
+        member[r].comm->table->abort(member[r].comm);
     for (int r = 0; r < started; r++)
         pthread_join(member[r].thread, NULL);
-    for (int r = 0; r < started && status == CS_OK; r++)
+    if (started < n)
+        return cs_fail(err, CS_LIMIT, "no thread to measure links with");
+    for (int r = 0; r < n; r++) /* who lost a peer says less than the peer */
+        if (member[r].status != CS_OK && member[r].status != CS_PEER_GONE)
+            return cs_fail(err, member[r].status, "measuring links: %s", member[r].err.text);
+    for (int r = 0; r < n; r++)
         if (member[r].status != CS_OK)
-            status = cs_fail(err, member[r].status, "measuring links: %s", member[r].err.text);
-    if (status == CS_OK)
-        profile->link[profile->n_links++] = fit(&member[0], kind, n);
-    return status;
+            return cs_fail(err, member[r].status, "measuring links: %s", member[r].err.text);
+    return CS_OK;
 }
 
 static enum cs_status connect_members(struct member *member, int n, struct cs_err *err)
@@ -187,10 +159,6 @@ static enum cs_status connect_members(struct member *member, int n, struct cs_er
         CS_TRY(cs_comm_socket_new(r, n, member[r].fds, &member[r].comm, err));
         for (int i = 0; i < n; i++)
             member[r].fds[i] = -1; /* they are its now */
-        member[r].mine = calloc(1, LARGE);
-        member[r].all = calloc(1, LARGE);
-        if (member[r].mine == NULL || member[r].all == NULL)
-            return cs_fail(err, CS_NO_MEMORY, "no memory to measure links");
     }
     return CS_OK;
 }
@@ -203,32 +171,35 @@ static void close_members(struct member *member, int n)
         for (int i = 0; i < n; i++)
             if (member[r].fds[i] >= 0)
                 close(member[r].fds[i]);
-        free(member[r].mine);
-        free(member[r].all);
     }
 }
 
-static enum cs_status measure_group(int n, struct cs_profile *profile, struct cs_err *err)
+static enum cs_status measure_group(const struct cs_link_devices *devices, int n,
+                                    struct cs_profile *profile, struct cs_err *err)
 {
-    struct member member[MOST_RANKS];
-    for (int r = 0; r < n; r++) {
-        member[r] = (struct member){.status = CS_OK};
-        for (int i = 0; i < MOST_RANKS; i++)
+    struct member member[CS_LINK_RANKS] = {0};
+    for (int r = 0; r < CS_LINK_RANKS; r++) {
+        member[r].devices = devices;
+        for (int i = 0; i < CS_LINK_RANKS; i++)
             member[r].fds[i] = -1;
     }
     enum cs_status status = connect_members(member, n, err);
-    for (int k = 0; status == CS_OK && k < (int)CS_ARRAY_LEN(kinds); k++)
-        if (k > 0 || n == 2) /* a message has two ends */
-            status = measure_kind(member, n, k, profile, err);
+    if (status == CS_OK)
+        status = run_members(member, n, err);
+    if (status == CS_OK)
+        add_links(&member[0], n, profile);
     close_members(member, n);
     return status;
 }
 
-enum cs_status cs_measure_links(struct cs_arena *arena, struct cs_profile *profile,
-                                struct cs_err *err)
+enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs_arena *arena,
+                                struct cs_profile *profile, struct cs_err *err)
 {
-    profile->link = CS_NEW_ARRAY(arena, struct cs_profile_link, 2 * CS_ARRAY_LEN(kinds));
+    const int most = devices != NULL ? devices->n : HOST_RANKS;
+    profile->link =
+        CS_NEW_ARRAY(arena, struct cs_profile_link, CS_ARRAY_LEN(group_sizes) * CS_LINK_KINDS);
     profile->n_links = 0;
-    CS_TRY(measure_group(2, profile, err));
-    return measure_group(4, profile, err);
+    for (size_t i = 0; i < CS_ARRAY_LEN(group_sizes) && group_sizes[i] <= most; i++)
+        CS_TRY(measure_group(devices, group_sizes[i], profile, err));
+    return CS_OK;
 }

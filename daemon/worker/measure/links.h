@@ -1,12 +1,22 @@
-/* What messages and collectives take between processes' sockets: threads of this process stand for the ranks. */
+/* What messages and collectives take: threads of this process stand for the ranks, connected as those of a job are,
+ * on the host by sockets, on devices by the communicators of their kind. */
 #ifndef CS_WORKER_MEASURE_LINKS_H
 #define CS_WORKER_MEASURE_LINKS_H
 
 #include "core/plan/cost/profile.h"
+#include "worker/device/device.h"
 
-/* Latency and bandwidth of every kind, for groups of 2 and 4; bytes are those of the whole vector. Of the host: links
- * between GPUs are not measured here. */
-enum cs_status cs_measure_links(struct cs_arena *arena, struct cs_profile *profile,
-                                struct cs_err *err) CS_NODISCARD;
+/* Devices that ranks stand on. open is called by the thread that uses the device, close by the same. */
+struct cs_link_devices {
+    int n;
+    size_t bytes; /* of the largest exchange; 0: 64 MiB */
+    enum cs_status (*open)(int index, struct cs_device **out, struct cs_err *err);
+    void (*close)(struct cs_device *device);
+};
+
+/* Latency and bandwidth of every kind, for groups of 2, 4 and 8 as far as there are devices; devices NULL: of the
+ * host, 2 and 4. Bytes are those of the whole vector. One device: nothing. Fills profile->link, in the arena. */
+enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs_arena *arena,
+                                struct cs_profile *profile, struct cs_err *err) CS_NODISCARD;
 
 #endif

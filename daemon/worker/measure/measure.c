@@ -9,7 +9,6 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/make/planner.h"
 #include "worker/measure/fit.h"
-#include "worker/measure/links.h"
 #include "worker/measure/measure_layer.h"
 
 enum {
@@ -392,7 +391,7 @@ static enum cs_status measure_all(struct measuring *m, const struct cs_device_cl
     }
     m->profile->has_step = fit_steps(&m->steps, &m->profile->step);
     m->profile->has_step_bf16 = fit_steps(&m->steps_bf16, &m->profile->step_bf16);
-    return m->device->mem == NULL ? cs_measure_links(m->arena, m->profile, err) : CS_OK;
+    return CS_OK;
 }
 
 static enum cs_status build(const json_t *document, struct cs_arena *arena, struct cs_spec **spec,

@@ -3,7 +3,7 @@
  * gradient passes, they train. Quadratics are fitted through the medians (core/plan/cost/profile.h:
  * what planners read); what a step does beside its layers is measured on the same parameters. What
  * depends on optimizer.state is measured with both, fp32 and bf16, where the device computes in
- * bf16, so that a profile serves either.
+ * bf16, so that a profile serves either. Links between ranks are measured apart (links.h).
  *
  * Weights are random, one document fills the slot. Times are of the device (GPU), or of the
  * thread's CPU time. */

@@ -2,12 +2,50 @@
 #include "worker/measure/profile.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/base/say.h"
 #include "core/wire/wire.h"
+#include "worker/measure/links.h"
 #include "worker/measure/measure.h"
 
 enum { EXIT_FAILED = 6 };
+
+static enum cs_status open_gpu(int index, struct cs_device **out, struct cs_err *err)
+{
+    char name[32];
+    struct cs_device *device = calloc(1, sizeof *device);
+    CS_ASSERT(device != NULL);
+    snprintf(name, sizeof name, "cuda:%d", index);
+    const enum cs_status status = cs_device_open(name, NULL, device, err);
+    if (status == CS_OK)
+        *out = device;
+    else
+        free(device);
+    return status;
+}
+
+static void close_gpu(struct cs_device *device)
+{
+    cs_device_close(device);
+    free(device);
+}
+
+/* Of as many GPUs as are asked for and there; without NCCL of none. */
+static enum cs_status measure_links(const json_t *request, const struct cs_device *device,
+                                    struct cs_arena *arena, struct cs_profile *profile,
+                                    struct cs_err *err)
+{
+    struct cs_link_devices gpus = {
+        .n = (int)cs_msg_int(request, "devices", 1), .open = open_gpu, .close = close_gpu};
+    int n = 0;
+    if (device->mem == NULL)
+        return cs_measure_links(NULL, arena, profile, err);
+    CS_TRY(device->mem->count(&n, err));
+    gpus.n = gpus.n < n ? gpus.n : n;
+    const enum cs_status status = cs_measure_links(&gpus, arena, profile, err);
+    return status == CS_UNSUPPORTED ? CS_OK : status;
+}
 
 static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs_err *err)
 {
@@ -23,6 +61,8 @@ static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs
     enum cs_status status = cs_device_tune_at_once(&device, err);
     if (status == CS_OK)
         status = cs_measure(cs_msg_obj(request, "document"), class, &device, arena, &profile, err);
+    if (status == CS_OK)
+        status = measure_links(request, &device, arena, profile, err);
     cs_device_close(&device);
     CS_TRY(status);
     json_t *json = cs_profile_json(profile);

@@ -1,7 +1,8 @@
 /* cornstarch-worker --profile: measures the layers of a model on this machine.
  *
  * Standard input: {"document": a cornstarch.job/1, "device": "cpu:0" or "cuda:0", "class": "cpu" or
- * "h100-80g" ..., "precision": "bf16" (GPUs)}; standard output: a cornstarch.profile/1. */
+ * "h100-80g" ..., "precision": "bf16" (GPUs),
+ * "devices": GPUs of a node, between which links are measured (1)}; standard output: a cornstarch.profile/1. */
 #ifndef CS_WORKER_MEASURE_PROFILE_H
 #define CS_WORKER_MEASURE_PROFILE_H
 

@@ -1,0 +1,121 @@
+/* Over communicators of the kind that a job has for such exchanges, so with as much of the device as they take there. */
+#include "worker/comm/group.h"
+#include "worker/measure/exchanges.h"
+
+enum { SMALL = 64 << 10, LARGE = 64 << 20 };
+
+/* in the order of the kinds below */
+enum { SEND, GATHER, SCATTER, SUM, ROWS };
+
+static const enum cs_device_comm_kind uses[CS_LINK_KINDS] = {
+    [SEND] = CS_DEVICE_COMM_LANE,     [GATHER] = CS_DEVICE_COMM_GROUP,
+    [SCATTER] = CS_DEVICE_COMM_GROUP, [SUM] = CS_DEVICE_COMM_SUMS,
+    [ROWS] = CS_DEVICE_COMM_ROWS,
+};
+
+static const struct cs_device_comm_ops *ops_of(const struct cs_link_rank *m)
+{
+    return m->device->mem->comm;
+}
+
+static size_t part_of(const struct cs_link_rank *m, size_t bytes)
+{
+    return bytes / (size_t)m->comm->n_ranks / sizeof(float) * sizeof(float);
+}
+
+/* from rank 0 to rank 1 */
+static enum cs_status send_one(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    const int rank = m->comm->rank;
+    const struct cs_device_move move = {
+        .data = m->mine, .bytes = bytes, .peer = 1 - rank, .is_send = rank == 0};
+    return ops_of(m)->move(m->group[SEND], &move, 1, m->device->stream, err);
+}
+
+static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    return ops_of(m)->all_gather(m->group[GATHER], m->mine, m->all, part_of(m, bytes),
+                                 m->device->stream, err);
+}
+
+static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    return ops_of(m)->reduce_scatter(m->group[SCATTER], m->all, m->mine,
+                                     part_of(m, bytes) / sizeof(float), CS_GRAD_F32,
+                                     m->device->stream, err);
+}
+
+static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    return ops_of(m)->all_reduce(m->group[SUM], m->all, bytes / sizeof(float), CS_GRAD_F32,
+                                 m->device->stream, err);
+}
+
+static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    struct cs_device_move move[2 * CS_LINK_RANKS];
+    const size_t part = part_of(m, bytes);
+    int n = 0;
+    for (int r = 0; r < m->comm->n_ranks; r++) {
+        const size_t at = part * (size_t)r;
+        if (r == m->comm->rank)
+            continue;
+        move[n++] = (struct cs_device_move){(char *)m->mine + at, part, r, 1};
+        move[n++] = (struct cs_device_move){(char *)m->all + at, part, r, 0};
+    }
+    return ops_of(m)->move(m->group[ROWS], move, n, m->device->stream, err);
+}
+
+/* a message has two ends: larger groups have no channel */
+static bool has_kind(const struct cs_link_rank *m, int kind)
+{
+    return kind != SEND || m->comm->n_ranks == 2;
+}
+
+static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
+{
+    int32_t rank[CS_LINK_RANKS];
+    for (int r = 0; r < m->comm->n_ranks; r++)
+        rank[r] = r;
+    CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->mine, err));
+    CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->all, err));
+    cs_device_zero(m->device, m->mine, m->bytes);
+    cs_device_zero(m->device, m->all, m->bytes);
+    for (int k = 0; k < CS_LINK_KINDS; k++)
+        if (has_kind(m, k))
+            CS_TRY(cs_comm_group_open(m->device, rank, m->comm->n_ranks, m->comm->rank, uses[k],
+                                      m->comm, CS_LINK_DEADLINE_MS, &m->group[k], err));
+    return CS_OK;
+}
+
+/* A communicator closes together with its peers'; where one of them failed, nobody waits. */
+static void close_rank(struct cs_link_rank *m)
+{
+    struct cs_err err = {0};
+    for (int k = 0; k < CS_LINK_KINDS; k++)
+        if (m->group[k] != NULL && ops_of(m)->check(m->group[k], &err) == CS_OK)
+            ops_of(m)->close(m->group[k]);
+        else if (m->group[k] != NULL)
+            ops_of(m)->abort(m->group[k]);
+    cs_device_free(m->device, m->mine, m->bytes);
+    cs_device_free(m->device, m->all, m->bytes);
+}
+
+static enum cs_status settle(struct cs_link_rank *m, struct cs_err *err)
+{
+    return cs_device_sync(m->device, err);
+}
+
+const struct cs_exchanges cs_device_exchanges = {
+    .kind = {[SEND] = {"send", 1, send_one},
+             [GATHER] = {"all-gather", 1, gather},
+             [SCATTER] = {"reduce-scatter", 1, reduce},
+             [SUM] = {"all-reduce", 1, all_reduce},
+             [ROWS] = {"all-to-all", 1, all_to_all}},
+    .small = SMALL,
+    .large = LARGE,
+    .repeats = 32,
+    .open = open_rank,
+    .close = close_rank,
+    .settle = settle,
+};

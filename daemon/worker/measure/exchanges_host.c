@@ -1,0 +1,97 @@
+/* Over sockets; the host adds. */
+#include <stdlib.h>
+
+#include "worker/measure/exchanges.h"
+
+enum { SMALL = 4096, LARGE = 1 << 20 };
+
+/* there and back between ranks 0 and 1; counts as two */
+static enum cs_status send_back(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    const int rank = m->comm->rank;
+    if (rank > 1)
+        return CS_OK;
+    for (int i = 0; i < 2; i++) {
+        struct cs_xfer x = {
+            .peer = 1 - rank, .data = m->mine, .bytes = bytes, .is_send = i == rank};
+        CS_TRY(m->comm->table->exchange(m->comm, &x, 1, CS_LINK_DEADLINE_MS, err));
+    }
+    return CS_OK;
+}
+
+static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    size_t part[CS_LINK_RANKS];
+    for (int r = 0; r < m->comm->n_ranks; r++)
+        part[r] = bytes / (size_t)m->comm->n_ranks;
+    return m->comm->table->allgather(m->comm, m->mine, m->all, part, CS_LINK_DEADLINE_MS, err);
+}
+
+static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    struct cs_xfer x[2 * CS_LINK_RANKS];
+    const size_t part = bytes / (size_t)m->comm->n_ranks;
+    int n = 0;
+    for (int r = 0; r < m->comm->n_ranks; r++) {
+        if (r == m->comm->rank)
+            continue;
+        x[n++] = (struct cs_xfer){
+            .peer = r, .data = (char *)m->mine + part * (size_t)r, .bytes = part, .is_send = 1};
+        x[n++] =
+            (struct cs_xfer){.peer = r, .data = (char *)m->all + part * (size_t)r, .bytes = part};
+    }
+    return m->comm->table->exchange(m->comm, x, n, CS_LINK_DEADLINE_MS, err);
+}
+
+/* parts of all go to their rank, which adds them */
+static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    const size_t n = bytes / (size_t)m->comm->n_ranks / sizeof(float);
+    CS_TRY(all_to_all(m, bytes, err));
+    for (int r = 0; r < m->comm->n_ranks; r++)
+        for (size_t i = 0; r != m->comm->rank && i < n; i++)
+            m->mine[i] += m->all[(size_t)r * n + i];
+    return CS_OK;
+}
+
+static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    CS_TRY(reduce(m, bytes, err));
+    return gather(m, bytes, err);
+}
+
+static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
+{
+    m->mine = calloc(1, m->bytes);
+    m->all = calloc(1, m->bytes);
+    return m->mine != NULL && m->all != NULL
+               ? CS_OK
+               : cs_fail(err, CS_NO_MEMORY, "no memory to measure links");
+}
+
+static void close_rank(struct cs_link_rank *m)
+{
+    free(m->mine);
+    free(m->all);
+}
+
+static enum cs_status settle(struct cs_link_rank *m, struct cs_err *err)
+{
+    (void)m;
+    (void)err;
+    return CS_OK; /* exchanges return when they are complete */
+}
+
+const struct cs_exchanges cs_host_exchanges = {
+    .kind = {{"send", 2, send_back},
+             {"all-gather", 1, gather},
+             {"reduce-scatter", 1, reduce},
+             {"all-reduce", 1, all_reduce},
+             {"all-to-all", 1, all_to_all}},
+    .small = SMALL,
+    .large = LARGE,
+    .repeats = 8,
+    .open = open_rank,
+    .close = close_rank,
+    .settle = settle,
+};
