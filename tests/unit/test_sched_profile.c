@@ -331,9 +331,9 @@ static void a_channel_moves_what_its_multiprocessors_can(void **state)
 {
     const struct cs_device_class *cpu = cs_device_class_find("cpu");
     (void)state;
-    assert_int_equal(cs_channel_bytes_per_s(cs_device_class_find("h200-141g")), 68000000000);
-    assert_int_equal(cs_channel_bytes_per_s(cs_device_class_find("a40-48g")), 28000000000);
-    assert_int_equal(cs_channel_bytes_per_s(cpu), cpu->link_bytes_per_s);
+    assert_int_equal(cs_channel_of(cs_device_class_find("h200-141g")).bytes_per_s, 68000000000);
+    assert_int_equal(cs_channel_of(cs_device_class_find("a40-48g")).bytes_per_s, 28000000000);
+    assert_int_equal(cs_channel_of(cpu).bytes_per_s, cpu->link_bytes_per_s);
 }
 
 /* Of the 132 multiprocessors of a GPU every channel holds some: rows one way, gradients the other. */
@@ -428,6 +428,27 @@ static json_t *link_row(const char *op, int ranks, int latency_ns, int bytes_per
                      "bytes_per_s", bytes_per_s);
 }
 
+/* by hand, of the rows of links_are_those_that_were_measured */
+static void exchanges_take_what_was_measured(const struct cs_device_class *device)
+{
+    const int64_t s = 1000000000;
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_SEND, 2, 5000), 700 + s);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 4, 1000), 6000 + s);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 2, 10), 10 + s);
+    /* three ranks of a ring: two thirds of the steps of four, 4/3 of the bytes where four send 6/4 */
+    assert_in_range(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 3, 900), 4000 + s * 8 / 10 - 1,
+                    4000 + s * 8 / 10 + 1);
+    /* more ranks than were measured: from the largest group */
+    assert_in_range(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 16, 1000), 30000 + s * 5 / 4 - 1,
+                    30000 + s * 5 / 4 + 1);
+    /* not measured: over the ring of the link, here 1000 ns a step and 1500 bytes/s */
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, 4, 2000), 3000 + s);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, 4, 2000), 1000 + s);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 1, 1000), 0);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 4, 0), 0);
+    assert_int_equal(cs_channel_of(device).bytes_per_s, 5000);
+}
+
 /* A ring of n ranks takes 2 (n - 1) steps for 2 (n - 1) / n of the bytes; the largest group counts, a message where
  * no ring was measured; the plan's prediction follows. */
 static void links_are_those_that_were_measured(void **state)
@@ -455,6 +476,7 @@ static void links_are_those_that_were_measured(void **state)
     assert_int_equal(read->n_links, 4);
     cs_profile_cluster(read, m.arena, &own);
     assert_true(own.device->link_latency_ns == 1000 && own.device->link_bytes_per_s == 1500);
+    exchanges_take_what_was_measured(own.device);
     json_t *again = cs_profile_json(read);
     assert_true(json_equal(json_object_get(again, "links"), links));
     json_decref(again);

@@ -162,6 +162,7 @@ static void has_links(const struct cs_profile *p, int n_links)
         {"all-reduce",     4},
         {"all-to-all",     4},
     };
+
     assert_int_equal(p->n_links, n_links);
     for (int i = 0; i < n_links; i++) {
         assert_string_equal(p->link[i].op, all[i].op);

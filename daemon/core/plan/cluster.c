@@ -12,15 +12,16 @@
 #define GIB ((int64_t)1 << 30)
 
 static const struct cs_device_class classes[] = {
-  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory, network B/s, latency ns, units */
-    {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0,         1250000000,  50000, 0 },
-    {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB,  6250000000,  20000, 84},
+  /* name, FLOP/s, memory B/s, link B/s, link latency ns, memory, network B/s, latency ns, units, links */
+    {"cpu",       50000000000,     10000000000,   2000000000,   20000, 0,         1250000000,  50000, 0,  NULL},
+    {"a40-48g",   149700000000000, 696000000000,  28000000000,  10000, 48 * GIB,  6250000000,  20000, 84,
+     NULL                                                                                                     },
     {"a100-80g",  312000000000000, 2039000000000, 250000000000, 8000,  80 * GIB,  25000000000, 15000,
-     108                                                                                                },
+     108,                                                                                                 NULL},
     {"h100-80g",  989000000000000, 3350000000000, 400000000000, 8000,  80 * GIB,  50000000000, 12000,
-     132                                                                                                },
+     132,                                                                                                 NULL},
     {"h200-141g", 989000000000000, 4800000000000, 400000000000, 8000,  141 * GIB, 50000000000, 12000,
-     132                                                                                                },
+     132,                                                                                                 NULL},
 };
 
 /* nodes that are sold as they are */
@@ -34,10 +35,22 @@ static const struct preset {
     {"h200x8", "h200-141g", 8},
 };
 
-int64_t cs_channel_bytes_per_s(const struct cs_device_class *device)
+const char *const cs_link_op_names[CS_LINK_OPS] = {
+    [CS_LINK_SEND] = "send",
+    [CS_LINK_ALL_GATHER] = "all-gather",
+    [CS_LINK_REDUCE_SCATTER] = "reduce-scatter",
+    [CS_LINK_ALL_REDUCE] = "all-reduce",
+    [CS_LINK_ALL_TO_ALL] = "all-to-all",
+};
+
+struct cs_link_curve cs_channel_of(const struct cs_device_class *device)
 {
-    const int64_t most = CS_CHANNEL_UNITS * INT64_C(34000000000);
-    return device->units > 0 && device->link_bytes_per_s > most ? most : device->link_bytes_per_s;
+    const int64_t most = CS_CHANNEL_UNITS * INT64_C(34000000000), link = device->link_bytes_per_s;
+    const struct cs_link_curves *links = device->measured;
+    if (links != NULL && links->curve[CS_LINK_SEND][0].bytes_per_s > 0)
+        return links->curve[CS_LINK_SEND][0];
+    return (struct cs_link_curve){device->link_latency_ns,
+                                  device->units > 0 && link > most ? most : link};
 }
 
 const struct cs_device_class *cs_device_class_find(const char *name)

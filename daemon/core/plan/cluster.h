@@ -8,6 +8,30 @@
 
 #include "core/base/status.h"
 
+/* What ranks of one node exchange; the bytes are those of a message, or of the whole vector. */
+enum cs_link_op {
+    CS_LINK_SEND,
+    CS_LINK_ALL_GATHER,
+    CS_LINK_REDUCE_SCATTER,
+    CS_LINK_ALL_REDUCE,
+    CS_LINK_ALL_TO_ALL,
+    CS_LINK_OPS
+};
+
+/* Groups of 2, 4 and 8 ranks are measured. */
+enum { CS_LINK_GROUPS = 3 };
+
+/* latency_ns + bytes / bytes_per_s; bytes_per_s 0: was not measured */
+struct cs_link_curve {
+    int64_t latency_ns, bytes_per_s;
+};
+
+struct cs_link_curves {
+    struct cs_link_curve curve[CS_LINK_OPS][CS_LINK_GROUPS];
+};
+
+extern const char *const cs_link_op_names[CS_LINK_OPS]; /* "send", "all-gather" ... */
+
 struct cs_device_class {
     const char *name;                          /* "cpu", "h100-80g" ... */
     int64_t flops;                             /* usable FLOP/s of the training dtype */
@@ -16,6 +40,7 @@ struct cs_device_class {
     int64_t mem_bytes;
     int64_t net_bytes_per_s, net_latency_ns; /* of one device to another node */
     int32_t units; /* multiprocessors that kernels share, 0: messages take none of the device */
+    const struct cs_link_curves *measured; /* of a profile (cost/links.h); NULL: nothing was */
 };
 
 /* A channel: messages of a peer in one direction. Its kernel holds that many multiprocessors,
@@ -25,9 +50,9 @@ enum { CS_CHANNEL_UNITS = 2 };
 /* The same of a communicator of replicas. */
 enum { CS_GROUP_UNITS = 16 };
 
-/* of a channel between ranks of one node: its multiprocessors' 34 GB/s each (a gigabyte over NVLink
- * of an H200), at most the link's; without units the link's */
-int64_t cs_channel_bytes_per_s(const struct cs_device_class *device);
+/* Of a channel between ranks of one node: as it was measured, else the link's, of whose speed its
+ * multiprocessors move at most 34 GB/s each (a gigabyte over NVLink of an H200). */
+struct cs_link_curve cs_channel_of(const struct cs_device_class *device);
 
 struct cs_cluster {
     const struct cs_device_class *device;

@@ -29,7 +29,8 @@ struct cs_exchanges {
     /* all ranks of the group call open; close accepts what was opened in part */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);
     void (*close)(struct cs_link_rank *rank);
-    enum cs_status (*settle)(struct cs_link_rank *rank, struct cs_err *err); /* until all have run */
+    enum cs_status (*settle)(struct cs_link_rank *rank,
+                             struct cs_err *err); /* until all have run */
 };
 
 extern const struct cs_exchanges cs_host_exchanges, cs_device_exchanges;

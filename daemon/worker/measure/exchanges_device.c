@@ -8,9 +8,8 @@ enum { SMALL = 64 << 10, LARGE = 64 << 20 };
 enum { SEND, GATHER, SCATTER, SUM, ROWS };
 
 static const enum cs_device_comm_kind uses[CS_LINK_KINDS] = {
-    [SEND] = CS_DEVICE_COMM_LANE,     [GATHER] = CS_DEVICE_COMM_GROUP,
-    [SCATTER] = CS_DEVICE_COMM_GROUP, [SUM] = CS_DEVICE_COMM_SUMS,
-    [ROWS] = CS_DEVICE_COMM_ROWS,
+    [SEND] = CS_DEVICE_COMM_LANE, [GATHER] = CS_DEVICE_COMM_GROUP, [SCATTER] = CS_DEVICE_COMM_GROUP,
+    [SUM] = CS_DEVICE_COMM_SUMS,  [ROWS] = CS_DEVICE_COMM_ROWS,
 };
 
 static const struct cs_device_comm_ops *ops_of(const struct cs_link_rank *m)

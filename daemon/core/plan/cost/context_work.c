@@ -328,16 +328,18 @@ static struct exchanges exchanges_of(const struct cs_context_work *work,
     return x;
 }
 
+/* Bytes are what one rank sends: all but one part of the vector. */
 static void add_exchanges(const struct exchanges *x, const struct cs_device_class *device,
-                          struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+                          int32_t ranks, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
 {
+    const int64_t wait = cs_exchange_latency_ns(device, CS_LINK_ALL_TO_ALL, ranks);
     for (int i = 0; i < 2; i++) {
-        const int64_t fwd_ns = cs_link_ns(device, x->fwd[i]),
-                      bwd_ns = cs_link_ns(device, x->bwd[i]);
-        cost->fwd_ns += fwd_ns;
-        cost->bwd_input_ns += bwd_ns;
-        fixed->fwd_ns += fwd_ns > 0 ? device->link_latency_ns : 0;
-        fixed->bwd_input_ns += bwd_ns > 0 ? device->link_latency_ns : 0;
+        cost->fwd_ns += cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, ranks,
+                                       cs_scale(x->fwd[i], ranks, ranks - 1));
+        cost->bwd_input_ns += cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, ranks,
+                                             cs_scale(x->bwd[i], ranks, ranks - 1));
+        fixed->fwd_ns += x->fwd[i] > 0 ? wait : 0;
+        fixed->bwd_input_ns += x->bwd[i] > 0 ? wait : 0;
     }
 }
 
@@ -370,5 +372,5 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
     cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
     const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
-    add_exchanges(&x, device, cost, fixed);
+    add_exchanges(&x, device, work->ranks, cost, fixed);
 }

@@ -71,9 +71,9 @@ static struct cs_edge_links links_of(const struct cs_plan *plan, const struct cs
     const struct cs_device_class *d = cluster->device;
     const bool leaves = cs_plan_leaves_node(plan, plan->stages[e->from].rank,
                                             plan->stages[e->to].rank, cluster->devices_per_node);
-    return (struct cs_edge_links){.latency_ns = leaves ? d->net_latency_ns : d->link_latency_ns,
-                                  .bytes_per_s =
-                                      leaves ? d->net_bytes_per_s : cs_channel_bytes_per_s(d),
+    const struct cs_link_curve channel = cs_channel_of(d);
+    return (struct cs_edge_links){.latency_ns = leaves ? d->net_latency_ns : channel.latency_ns,
+                                  .bytes_per_s = leaves ? d->net_bytes_per_s : channel.bytes_per_s,
                                   .part_latency_ns = d->link_latency_ns,
                                   .part_bytes_per_s = d->link_bytes_per_s};
 }

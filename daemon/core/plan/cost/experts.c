@@ -2,6 +2,7 @@
 #include "core/plan/cost/experts.h"
 
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
 
 /* exchanges that wait for each other: counts (or logits), rows that go, rows that come back */
@@ -27,9 +28,8 @@ int64_t cs_experts_move_ns(const struct cs_arch *arch, int64_t rows, int times, 
                   bytes = each * times * arch->width * element;
     if (device->link_bytes_per_s <= 0)
         return 0;
-    return WAITS * device->link_latency_ns +
-           cs_divide_up((cs_u128)bytes * (cs_u128)(ep - 1) * 1000000000u / (cs_u128)ep,
-                        device->link_bytes_per_s);
+    return (WAITS - 1) * device->link_latency_ns +
+           cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, ep, bytes);
 }
 
 void cs_spread_experts(const struct cs_spec *spec, const struct cs_graph *graph,

@@ -1,4 +1,4 @@
-/* From measured collectives to the link that costs are counted with. */
+/* From measured exchanges, or the link of a class of devices, to times. */
 #include "core/plan/cost/links.h"
 
 #include <string.h>
@@ -11,6 +11,87 @@ int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes)
         return 0;
     return device->link_latency_ns +
            cs_divide_up((cs_u128)bytes * 1000000000u, device->link_bytes_per_s);
+}
+
+/* steps of latency, and what a rank sends over its link as a share of the vector: num / n */
+struct ring {
+    int64_t steps, num;
+};
+
+static struct ring ring_of(enum cs_link_op op, int64_t n)
+{
+    if (op == CS_LINK_SEND)
+        return (struct ring){1, n};
+    if (op == CS_LINK_ALL_TO_ALL)
+        return (struct ring){1, n - 1};
+    const int64_t times = op == CS_LINK_ALL_REDUCE ? 2 : 1;
+    return (struct ring){times * (n - 1), times * (n - 1)};
+}
+
+/* the group of at least n ranks, else the largest, of those that were measured; -1: none */
+static int group_of(const struct cs_link_curves *measured, enum cs_link_op op, int64_t n)
+{
+    int best = -1;
+    for (int g = 0; measured != NULL && g < CS_LINK_GROUPS; g++)
+        if (measured->curve[op][g].bytes_per_s > 0 && (best < 0 || (int64_t)2 << best < n))
+            best = g;
+    return best;
+}
+
+static int64_t over_ring(const struct ring *ring, int64_t n, int64_t bytes, int64_t latency_ns,
+                         int64_t bytes_per_s)
+{
+    if (bytes_per_s <= 0)
+        return 0;
+    return ring->steps * latency_ns +
+           cs_divide_up((cs_u128)bytes * (cs_u128)ring->num * 1000000000u / (cs_u128)n,
+                        bytes_per_s);
+}
+
+int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n,
+                       int64_t bytes)
+{
+    if (n < 2 || bytes <= 0)
+        return 0;
+    const struct ring ring = ring_of(op, n);
+    const int group = group_of(device->measured, op, n);
+    if (group < 0)
+        return over_ring(&ring, n, bytes, device->link_latency_ns, device->link_bytes_per_s);
+    const struct cs_link_curve *m = &device->measured->curve[op][group];
+    const int64_t measured_n = (int64_t)2 << group;
+    const struct ring of = ring_of(op, measured_n);
+    const double more = (double)ring.num * (double)measured_n / ((double)of.num * (double)n);
+    return (int64_t)((double)m->latency_ns * (double)ring.steps / (double)of.steps +
+                     (double)bytes * more * 1e9 / (double)m->bytes_per_s);
+}
+
+int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n)
+{
+    struct cs_link_curves links = {0};
+    struct cs_device_class instant = *device;
+    instant.link_bytes_per_s = INT64_MAX;
+    if (device->measured != NULL) {
+        links = *device->measured;
+        instant.measured = &links;
+    }
+    for (int g = 0; g < CS_LINK_GROUPS; g++)
+        if (links.curve[op][g].bytes_per_s > 0)
+            links.curve[op][g].bytes_per_s = INT64_MAX;
+    return cs_exchange_ns(&instant, op, n, 1);
+}
+
+static const struct cs_link_curves *curves_of(const struct cs_profile *profile,
+                                              struct cs_arena *arena)
+{
+    struct cs_link_curves *links = CS_NEW(arena, struct cs_link_curves);
+    for (int32_t i = 0; i < profile->n_links; i++)
+        for (int op = 0; op < CS_LINK_OPS; op++)
+            for (int g = 0; g < CS_LINK_GROUPS; g++)
+                if (strcmp(profile->link[i].op, cs_link_op_names[op]) == 0 &&
+                    profile->link[i].ranks == 2 << g)
+                    links->curve[op][g] = (struct cs_link_curve){profile->link[i].latency_ns,
+                                                                 profile->link[i].bytes_per_s};
+    return links;
 }
 
 /* A ring of n sums n parts in n - 1 steps and sends them around in as many: 2 (n - 1) latencies, and
@@ -45,6 +126,7 @@ void cs_profile_cluster(const struct cs_profile *profile, struct cs_arena *arena
     *own = *cluster->device;
     own->link_latency_ns = latency_ns;
     own->link_bytes_per_s = bytes_per_s;
+    own->measured = curves_of(profile, arena);
     cluster->device = own;
 }
 

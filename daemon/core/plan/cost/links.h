@@ -1,4 +1,5 @@
-/* Links as a profile has measured them, in place of those of the class of devices. */
+/* What exchanges between ranks of a node take: as a profile has measured them, else over the link of the class of
+ * devices. */
 #ifndef CS_PLAN_COST_LINKS_H
 #define CS_PLAN_COST_LINKS_H
 
@@ -7,6 +8,13 @@
 
 /* What so many bytes take over the device's link; none, or a link whose speed is not known, take no time. */
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes);
+/* What n ranks take for an exchange of so many bytes: as a group of n was measured, or the nearest that was, for each of
+ * whose ranks latency and bytes grow as on a ring. Else a ring over the link: every rank sends all parts but its own,
+ * an all-reduce twice; an all-to-all sends them all at once. One rank, or no bytes, takes no time. */
+int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n,
+                       int64_t bytes);
+/* ... of as good as no bytes */
+int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n);
 /* What one step of a ring between two ranks takes, from the largest group whose all-reduce was measured; without one
  * what a message takes. false: nothing of it was measured. */
 bool cs_profile_ring(const struct cs_profile *profile, int64_t *latency_ns, int64_t *bytes_per_s);

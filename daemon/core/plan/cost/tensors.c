@@ -2,6 +2,7 @@
 #include "core/plan/cost/tensors.h"
 
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
 
 static bool splits_rows(const struct cs_spec *spec, const char *branch)
@@ -16,17 +17,15 @@ static int32_t ranks_of(const struct cs_spec *spec, const char *branch)
     return given != NULL && given->tp > 1 ? given->tp : 1;
 }
 
-/* A reduce-scatter and an all-gather of rows. */
+/* An all-reduce of rows, or where they are split its halves: a reduce-scatter and an all-gather. */
 static int64_t sum_ns(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
-                      const struct cs_device_class *device, int32_t tp)
+                      const struct cs_device_class *device, int32_t tp, bool is_split)
 {
     const int64_t bytes =
-        2 * rows * cs_layer_arch(graph, layer)->width * cs_device_element_bytes(device);
-    if (device->link_bytes_per_s <= 0)
-        return 0;
-    return 2 * device->link_latency_ns +
-           cs_divide_up((cs_u128)bytes * (cs_u128)(tp - 1) * 1000000000u / (cs_u128)tp,
-                        device->link_bytes_per_s);
+        rows * cs_layer_arch(graph, layer)->width * cs_device_element_bytes(device);
+    return is_split ? cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, tp, bytes) +
+                          cs_exchange_ns(device, CS_LINK_ALL_GATHER, tp, bytes)
+                    : cs_exchange_ns(device, CS_LINK_ALL_REDUCE, tp, bytes);
 }
 
 static int64_t share(int64_t ns, int32_t tp)
@@ -65,7 +64,8 @@ static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *
     const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const bool is_head = layer->kind == CS_LAYER_HEAD;
-    const int64_t ns = sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp);
+    const int64_t ns =
+        sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp, is_split);
     const int64_t again = is_split && layer->needs_weight_grad ? ns : 0; /* two halves of a sum */
     const int64_t fwd = 2 * ns, bwd = has_backward ? 2 * ns + again : 0;
     if (layer->kind == CS_LAYER_BLOCK && is_split && device->units > 0) {

@@ -1,6 +1,7 @@
 /* How long sums and weights of replicas keep a rank waiting, bucket by bucket. */
 #include "core/sched/sim/overlap.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/cost/stage/buckets.h"
 
 #include <stdlib.h>
@@ -64,15 +65,6 @@ static int64_t before_first(const struct cs_program *program, int rank, int32_t 
     return before_ns;
 }
 
-/* half a ring over the replicas: every rank sends all parts but its own */
-static int64_t ring_ns(const struct cs_plan *plan, int rank, int64_t bytes,
-                       const struct cs_device_class *device)
-{
-    const double dp = cs_plan_rank_shape(plan, rank).dp, rate = (double)device->link_bytes_per_s;
-    const double ns = rate > 0 ? (double)bytes * (dp - 1) / dp * 1e9 / rate : 0;
-    return (int64_t)(dp - 1) * device->link_latency_ns + (int64_t)ns;
-}
-
 static int32_t count_buckets(const struct cs_plan *plan, int rank)
 {
     int32_t n = 0;
@@ -111,7 +103,8 @@ int64_t cs_overlap_reduce_ns(const struct cs_program *program, int rank,
                              const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
-    int32_t n = 0, n_late = 0, all = count_buckets(plan, rank);
+    const int32_t dp = cs_plan_rank_shape(plan, rank).dp, all = count_buckets(plan, rank);
+    int32_t n = 0, n_late = 0;
     struct cs_overlap_item *item = new_items(all), *late = new_items(all);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         const struct cs_stage *stage = &plan->stages[s];
@@ -126,7 +119,7 @@ int64_t cs_overlap_reduce_ns(const struct cs_program *program, int rank,
             const double part = whole_ns > 0 ? (double)bucket->left_ns / (double)whole_ns : 0;
             const struct cs_overlap_item one = {
                 bucket->is_late ? 0 : -after_ns - (int64_t)(part * (double)own_ns),
-                ring_ns(plan, rank, bucket->grad_bytes, device)};
+                cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, dp, bucket->grad_bytes)};
             *(bucket->is_late ? &late[n_late++] : &item[n++]) = one;
         }
     }
@@ -145,6 +138,7 @@ int64_t cs_overlap_gather_ns(const struct cs_program *program, int rank, int64_t
 {
     const struct cs_plan *plan = program->plan;
     const int element = cs_device_element_bytes(device);
+    const int32_t dp = cs_plan_rank_shape(plan, rank).dp;
     int32_t n = 0;
     struct cs_overlap_item *item = new_items(count_buckets(plan, rank));
     for (int32_t s = 0; s < plan->n_stages; s++) {
@@ -158,7 +152,7 @@ int64_t cs_overlap_gather_ns(const struct cs_program *program, int rank, int64_t
             item[n++] = (struct cs_overlap_item){
                 /* nobody knows which layer reads a tied table first: the first one waits */
                 stage->bucket[b].is_late ? begin_ns : first_ns + stage->bucket[b].into_ns,
-                ring_ns(plan, rank, stage->bucket[b].params * element, device)};
+                cs_exchange_ns(device, CS_LINK_ALL_GATHER, dp, stage->bucket[b].params * element)};
         }
     }
     const int64_t ns = with_units(cs_overlap_delay(item, n), item, n, device);

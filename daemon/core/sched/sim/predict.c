@@ -3,6 +3,7 @@
 #include "core/base/units.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/edges.h"
+#include "core/plan/cost/links.h"
 
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/limits.h"
@@ -90,8 +91,7 @@ static int64_t copies_ns(const struct cs_plan *plan, const struct cs_stage *stag
     const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     int64_t n = stage->copies > 1 ? stage->copies : 1;
     int64_t bytes = stage->state_bytes / state.all * state.grad;
-    return 2 * (n - 1) * device->link_latency_ns +
-           bytes_ns(2 * bytes / n * (n - 1), device->link_bytes_per_s);
+    return cs_exchange_ns(device, CS_LINK_ALL_REDUCE, n, bytes);
 }
 
 static int32_t count_buckets(const struct cs_plan *plan, int rank)
@@ -109,7 +109,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
                            const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
-    const double dp = cs_plan_rank_shape(plan, rank).dp;
+    const int32_t dp = cs_plan_rank_shape(plan, rank).dp;
     const int element = cs_device_element_bytes(device);
     const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     double grads = 0;
@@ -128,8 +128,8 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
                      (1 + (double)(state.all - state.grad) / (double)state.grad / dp);
     }
     const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)state.grad * element;
-    return (int64_t)(dp - 1) * device->link_latency_ns +
-           bytes_ns((int64_t)(bytes * (dp - 1) / dp), device->link_bytes_per_s);
+    return cs_exchange_ns(device, op == CS_OP_REDUCE ? CS_LINK_REDUCE_SCATTER : CS_LINK_ALL_GATHER,
+                          dp, (int64_t)bytes);
 }
 
 static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *action,
@@ -228,7 +228,7 @@ static int64_t network_latency(void *user, const struct cs_program *program, int
     const struct network *net = user;
     (void)rank;
     return leaves_node(net, program->plan, action) ? net->device.net_latency_ns
-                                                   : net->device.link_latency_ns;
+                                                   : cs_channel_of(&net->device).latency_ns;
 }
 
 /* inputs with the costs of the cluster where they have none */

@@ -2,6 +2,7 @@
 #include "core/plan/cost/stage/zero.h"
 
 #include "core/model/tensor_parallel.h"
+#include "core/plan/cost/links.h"
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -92,17 +93,6 @@ int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *
     return most[0] + most[1];
 }
 
-/* half a ring over the ranks: each sends all parts but its own */
-static int64_t ring_ns(int64_t bytes, int32_t holders, const struct cs_device_class *device)
-{
-    const double rate = (double)device->link_bytes_per_s;
-    const double sent = (double)bytes * (holders - 1) / holders;
-    if (bytes == 0)
-        return 0;
-    return (int64_t)(holders - 1) * device->link_latency_ns +
-           (rate > 0 ? (int64_t)(sent * 1e9 / rate) : 0);
-}
-
 static int64_t exposed(int64_t moves_ns, int64_t works_ns, bool is_cpu)
 {
     return is_cpu ? moves_ns : larger(moves_ns - works_ns, 0);
@@ -126,8 +116,11 @@ static void add_layer(const struct cs_graph *graph, const struct cs_layer *layer
     const int element = cs_device_element_bytes(device);
     const bool is_cpu = element == 4;
     const int64_t sum_ns =
-        ring_ns(part.trained * cs_state_bytes(graph->keeps_bf16, device).grad, holders, device);
-    const int64_t come_ns = stage->zero >= 3 ? ring_ns(part.weights * element, holders, device) : 0;
+        cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, holders,
+                       part.trained * cs_state_bytes(graph->keeps_bf16, device).grad);
+    const int64_t come_ns = stage->zero >= 3 ? cs_exchange_ns(device, CS_LINK_ALL_GATHER, holders,
+                                                              part.weights * element)
+                                             : 0;
     const int64_t back_ns =
         exposed(sum_ns + come_ns, cost->bwd_input_ns + cost->bwd_weight_ns, is_cpu);
     stage->fwd_ns += exposed(come_ns, cost->fwd_ns, is_cpu);
