@@ -22,7 +22,7 @@
 #include "kernels/experts.h"
 #include "kernels/recurrent.h"
 
-#define CS_OPS_VERSION 11
+#define CS_OPS_VERSION 12
 
 enum cs_act {
     CS_ACT_NONE,
@@ -239,6 +239,9 @@ struct cs_ops {
     /* y (rows, heads, dim) = x: heads x_head, y_head elements apart, rows x_row, y_row */
     void (*copy_heads)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
                        int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
+    /* the same, y += x */
+    void (*add_heads)(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                      int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
     /* y (rows, n) = x weight, weight (rows) fp32; y may be x */
     void (*scale_rows)(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
                        const float *weight, void *y);
@@ -293,8 +296,9 @@ struct cs_ops {
                                   const struct cs_mask_plan *mask);
     /* Results of the same queries over n_parts sets of keys that do not overlap become the result
      * over all of them: lse = log sum exp(lse_i), o = sum exp(lse_i - lse) o_i, summed in fp32 in
-     * the order of the parts. part_o (n_parts) of o's shape, part_stride elements apart; part_lse
-     * (n_parts, heads, tokens). o and lse may be one of the parts. attention_grad of a part takes
+     * the order of the parts. part_o (n_parts) of o's shape, part_stride elements apart (below 0:
+     * each before the one in front of it); part_lse (n_parts, heads, tokens). o and lse may be one
+     * of the parts. attention_grad of a part takes
      * the merged o and lse; gradients of q are then summed over the parts. k_tokens, scale and
      * strides of k and v are not looked at. A sink belongs to one part: the forward pass of that
      * part alone has it, attention_grad of that part alone (with the merged o and lse, hence of

@@ -201,6 +201,8 @@ void cs_cpu_short_conv_grad(struct cs_ctx *ctx, const struct cs_mask_plan *mask,
                             int64_t ldy, void *dx, void *dw);
 void cs_cpu_copy_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
                        int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
+void cs_cpu_add_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                      int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
 void cs_cpu_scale_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
                        const float *weight, void *y);
 void cs_cpu_scale_rows_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,

@@ -31,6 +31,7 @@ static const struct cs_ops ops_cpu = {
     .gather_rows = cs_cpu_gather_rows,
     .scatter_rows = cs_cpu_scatter_rows,
     .copy_heads = cs_cpu_copy_heads,
+    .add_heads = cs_cpu_add_heads,
     .scale_rows = cs_cpu_scale_rows,
     .scale_rows_grad = cs_cpu_scale_rows_grad,
     .sum_rows = cs_cpu_sum_rows,

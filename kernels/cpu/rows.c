@@ -14,6 +14,23 @@ void cs_cpu_copy_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t 
                    (size_t)dim * sizeof(float));
 }
 
+static CS_CLONES void add_row(int64_t n, const float *x, float *y)
+{
+    CS_ELEMENTWISE
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+void cs_cpu_add_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                      int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < rows; i++)
+        for (int32_t h = 0; h < heads; h++)
+            add_row(dim, (const float *)x + i * x_row + h * x_head,
+                    (float *)y + i * y_row + h * y_head);
+}
+
 static CS_CLONES void scale_row(int64_t n, const float *x, float weight, float *y)
 {
     CS_ELEMENTWISE
@@ -41,13 +58,6 @@ void cs_cpu_scale_rows_grad(struct cs_ctx *ctx, int64_t rows, int64_t n, const v
         dweight[i] = (float)sum;
         scale_row(n, d, weight[i], (float *)dx + i * n);
     }
-}
-
-static CS_CLONES void add_row(int64_t n, const float *x, float *y)
-{
-    CS_ELEMENTWISE
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
 }
 
 void cs_cpu_sum_rows(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n,

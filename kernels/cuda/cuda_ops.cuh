@@ -176,6 +176,9 @@ template <typename T>
 void cs_cuda_copy_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
                         int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
 template <typename T>
+void cs_cuda_add_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                       int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head);
+template <typename T>
 void cs_cuda_scale_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
                         const float *weight, void *y);
 template <typename T>

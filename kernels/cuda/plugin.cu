@@ -33,6 +33,7 @@ template <typename T> static constexpr struct cs_ops table(const char *name)
         .gather_rows = cs_cuda_gather_rows<T>,
         .scatter_rows = cs_cuda_scatter_rows<T>,
         .copy_heads = cs_cuda_copy_heads<T>,
+        .add_heads = cs_cuda_add_heads<T>,
         .scale_rows = cs_cuda_scale_rows<T>,
         .scale_rows_grad = cs_cuda_scale_rows_grad<T>,
         .sum_rows = cs_cuda_sum_rows<T>,

@@ -1,4 +1,4 @@
-/* Rows moved, weighted and added: heads of a buffer copied into another, rows times a number each,
+/* Rows moved, weighted and added: heads of a buffer copied into another or added to it, rows times a number each,
  * sums of picked rows. Contracts: kernels/ops.h. Sums run in a fixed order. */
 #include "kernels/cuda/cuda_ops.cuh"
 
@@ -10,8 +10,8 @@ struct heads_args {
     int32_t heads;
 };
 
-template <typename T, bool WHOLE>
-__global__ void __launch_bounds__(THREADS) copy_kernel(heads_args g, const T *x, T *y)
+template <typename T, bool WHOLE, bool ADDS>
+__global__ void __launch_bounds__(THREADS) heads_kernel(heads_args g, const T *x, T *y)
 {
     const int64_t packs = (g.dim + CS_PACK - 1) / CS_PACK, all = g.rows * g.heads * packs;
     const int64_t step = (int64_t)gridDim.x * THREADS;
@@ -19,26 +19,48 @@ __global__ void __launch_bounds__(THREADS) copy_kernel(heads_args g, const T *x,
         const int64_t vector = cs_row_of(i, packs), col = (i - vector * packs) * CS_PACK;
         const int64_t row = cs_row_of(vector, g.heads), head = vector - row * g.heads;
         const int32_t n = (int32_t)(g.dim - col < CS_PACK ? g.dim - col : CS_PACK);
+        T *to = y + row * g.y_row + head * g.y_head + col;
         float v[CS_PACK];
         cs_unpack(cs_load_words<WHOLE>(x + row * g.x_row + head * g.x_head + col, n), v);
-        cs_store_words<WHOLE>(y + row * g.y_row + head * g.y_head + col, n, v);
+        if constexpr (ADDS) {
+            float before[CS_PACK];
+            cs_unpack(cs_load_words<WHOLE>((const T *)to, n), before);
+            for (int j = 0; j < CS_PACK; j++)
+                v[j] += before[j];
+        }
+        cs_store_words<WHOLE>(to, n, v);
     }
+}
+
+template <typename T, bool ADDS>
+static void launch_heads(struct cs_ctx *ctx, const heads_args &g, const void *x, void *y,
+                         const char *what)
+{
+    if (g.rows <= 0 || g.heads <= 0 || g.dim <= 0)
+        return;
+    const bool is_whole = g.dim % CS_PACK == 0 && cs_is_whole(g.x_row, x) &&
+                          cs_is_whole(g.y_row, y) && g.x_head % CS_PACK == 0 &&
+                          g.y_head % CS_PACK == 0;
+    const int64_t packs = g.rows * g.heads * ((g.dim + CS_PACK - 1) / CS_PACK);
+    auto *kernel = is_whole ? heads_kernel<T, true, ADDS> : heads_kernel<T, false, ADDS>;
+    kernel<<<cs_blocks(packs, THREADS), THREADS, 0, cs_cuda_stream_of(ctx)>>>(g, (const T *)x,
+                                                                              (T *)y);
+    CS_CUDA_LAUNCHED(ctx, what);
 }
 
 template <typename T>
 void cs_cuda_copy_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
                         int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head)
 {
-    if (rows <= 0 || heads <= 0 || dim <= 0)
-        return;
-    const heads_args g = {rows, dim, x_row, x_head, y_row, y_head, heads};
-    const bool is_whole = dim % CS_PACK == 0 && cs_is_whole(x_row, x) && cs_is_whole(y_row, y) &&
-                          x_head % CS_PACK == 0 && y_head % CS_PACK == 0;
-    const int64_t packs = rows * heads * ((dim + CS_PACK - 1) / CS_PACK);
-    auto *kernel = is_whole ? copy_kernel<T, true> : copy_kernel<T, false>;
-    kernel<<<cs_blocks(packs, THREADS), THREADS, 0, cs_cuda_stream_of(ctx)>>>(g, (const T *)x,
-                                                                              (T *)y);
-    CS_CUDA_LAUNCHED(ctx, "copy_heads");
+    launch_heads<T, false>(ctx, {rows, dim, x_row, x_head, y_row, y_head, heads}, x, y,
+                           "copy_heads");
+}
+
+template <typename T>
+void cs_cuda_add_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                       int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head)
+{
+    launch_heads<T, true>(ctx, {rows, dim, x_row, x_head, y_row, y_head, heads}, x, y, "add_heads");
 }
 
 template <typename T>
@@ -140,6 +162,8 @@ void cs_cuda_sum_rows(struct cs_ctx *ctx, int64_t rows, int32_t terms, int64_t n
 #define INSTANTIATE(T)                                                                             \
     template void cs_cuda_copy_heads<T>(struct cs_ctx *, int64_t, int32_t, int64_t, const void *,  \
                                         int64_t, int64_t, void *, int64_t, int64_t);               \
+    template void cs_cuda_add_heads<T>(struct cs_ctx *, int64_t, int32_t, int64_t, const void *,   \
+                                       int64_t, int64_t, void *, int64_t, int64_t);                \
     template void cs_cuda_scale_rows<T>(struct cs_ctx *, int64_t, int64_t, const void *,           \
                                         const float *, void *);                                    \
     template void cs_cuda_scale_rows_grad<T>(struct cs_ctx *, int64_t, int64_t, const void *,      \

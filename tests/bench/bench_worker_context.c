@@ -2,9 +2,10 @@
  *
  *   bench_worker_context [ranks=2] [tokens=32768,65536] [layouts=causal,packed,video] [rules=lpt,zigzag]
  *                        [groups=0] [heads=32] [kv=8] [dim=128] [precision=bf16] [warm=3] [rounds=9]
- *                        [exchange=keys] [one=1] [device=cuda]
+ *                        [exchange=keys] [local=0] [one=1] [device=cuda]
  *
- * exchange: keys, heads, or both as keys,heads (plan.context_exchange). groups: of heads, that travel one after the other: 0 as in jobs, or a list as 1,2,4,8. one: also one GPU
+ * exchange: keys, heads, or both as keys,heads (plan.context_exchange). local: 1: tiles of the own keys first, while
+ * others come, 0: all at once; or both as 0,1. groups: of heads, that travel one after the other: 0 as in jobs, or a list as 1,2,4,8. one: also one GPU
  * alone. Prints milliseconds of the slowest rank and TFLOP/s a GPU of the pairs that the mask allows (4 D a
  * pair and head forward, 10 D backward); share: of one GPU's rate; balance: most pairs of a rank over the
  * mean. The peer is cp_attention.py (scripts/bench --parts context runs both). device=lazy tries the program
@@ -49,6 +50,7 @@ enum {
     RULES,
     GROUPS,
     EXCHANGE,
+    LOCAL,
     HEADS,
     KV,
     DIM,
@@ -60,14 +62,14 @@ enum {
     N
 };
 
-static const char *const names[N] = {"ranks",    "tokens", "layouts", "rules", "groups",
-                                     "exchange", "heads",  "kv",      "dim",   "precision",
-                                     "warm",     "rounds", "one",     "device"};
+static const char *const names[N] = {"ranks",     "tokens", "layouts", "rules", "groups",
+                                     "exchange",  "local",  "heads",   "kv",    "dim",
+                                     "precision", "warm",   "rounds",  "one",   "device"};
 static const char *value[N] = {"2",          "32768,65536", "causal,packed,video",
                                "lpt,zigzag", "0",           "keys",
-                               "32",         "8",           "128",
-                               "bf16",       "3",           "9",
-                               "1",          "cuda"};
+                               "0",          "32",          "8",
+                               "128",        "bf16",        "3",
+                               "9",          "1",           "cuda"};
 
 static int number(int option)
 {
@@ -113,9 +115,9 @@ static void print(const struct cs_context_lab *lab, const struct cs_context_lab_
     int64_t most = 0;
     for (int k = 0; k < lab->ranks; k++)
         most = r->rank_pairs[k] > most ? r->rank_pairs[k] : most;
-    printf("%-7s %6d %-8s %s groups %d  fwd %8.3f ms %5.0f", lab->layout, lab->tokens,
+    printf("%-7s %6d %-8s %s%s groups %d  fwd %8.3f ms %5.0f", lab->layout, lab->tokens,
            lab->ranks > 1 ? lab->rule : "one GPU", lab->moves_heads ? "heads" : "keys ",
-           lab->groups, r->fwd_ms, rate(lab, r, r->fwd_ms, 4));
+           lab->own_first ? ", own first" : "", lab->groups, r->fwd_ms, rate(lab, r, r->fwd_ms, 4));
     if (one != NULL)
         printf(" (%.3f)", one->fwd_ms / r->fwd_ms / lab->ranks);
     printf("  bwd %8.3f ms %5.0f", r->bwd_ms, rate(lab, r, r->bwd_ms, 10));
@@ -140,19 +142,29 @@ static bool moves_heads(const char *exchange)
     return strcmp(exchange, "heads") == 0;
 }
 
+static bool is_own_first(const char *local)
+{
+    if (strcmp(local, "0") != 0 && strcmp(local, "1") != 0)
+        complain(local);
+    return strcmp(local, "1") == 0;
+}
+
 static void add_rules(struct cases *c, struct cs_context_lab lab)
 {
     static struct list rules; /* names are borrowed */
-    const struct list groups = split(value[GROUPS]), exchanges = split(value[EXCHANGE]);
+    const struct list groups = split(value[GROUPS]), exchanges = split(value[EXCHANGE]),
+                      locals = split(value[LOCAL]);
     rules = split(value[RULES]);
     for (int r = 0; r < rules.n; r++)
         for (int x = 0; x < exchanges.n; x++)
-            for (int g = 0; g < groups.n; g++) {
-                lab.rule = rules.text[r];
-                lab.moves_heads = moves_heads(exchanges.text[x]);
-                lab.groups = atoi(groups.text[g]);
-                add(c, &lab);
-            }
+            for (int g = 0; g < groups.n; g++)
+                for (int l = 0; l < locals.n; l++) {
+                    lab.rule = rules.text[r];
+                    lab.moves_heads = moves_heads(exchanges.text[x]);
+                    lab.groups = atoi(groups.text[g]);
+                    lab.own_first = is_own_first(locals.text[l]);
+                    add(c, &lab);
+                }
 }
 
 static void make_cases(struct cases *alone, struct cases *all)

@@ -20,6 +20,7 @@ struct cs_context_lab {
     const char *layout;
     const char *rule;    /* of balance, as plan.context */
     bool moves_heads;    /* as plan.context_exchange: heads go between ranks, not keys */
+    bool own_first;      /* tiles of the own keys before those that come */
     int ranks, groups;   /* groups of heads; 0: as in jobs */
     int64_t group_bytes; /* with groups: as of struct cs_context */
     int32_t tokens, heads, kv_heads, dim;

@@ -126,8 +126,11 @@ void cs_context_slot_open(struct cs_context_slot *s, const struct cs_context_lab
     s->pairs = count_pairs(s, n);
     cs_vlm_must(cs_input_tables_new(s->made.graph, device, &s->made.plan->budget, &s->tables, &err),
                 &err);
-    const struct cs_split_config config = {
-        .ranks = lab->ranks, .place = rank, .how = lab->rule, .moves_heads = lab->moves_heads};
+    const struct cs_split_config config = {.ranks = lab->ranks,
+                                           .place = rank,
+                                           .how = lab->rule,
+                                           .moves_heads = lab->moves_heads,
+                                           .own_first = lab->own_first};
     cs_vlm_must(cs_split_tables(s->tables, &config, &err), &err);
     struct cs_input *in = &s->input;
     in->tables = s->tables;

@@ -170,6 +170,14 @@ static void call_heads(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
                     a->terms * (a->n + 8), a->n + 8);
 }
 
+static void call_add_heads(const struct cs_ops *ops, struct cs_ctx *ctx, void *const *p,
+                           const void *args)
+{
+    const struct rows_case *a = args;
+    ops->add_heads(ctx, a->rows, a->terms, a->n, p[0], a->terms * a->n + 8, a->n, p[1],
+                   a->terms * (a->n + 8), a->n + 8);
+}
+
 static void one_rows(struct lab *lab, struct rows_case a)
 {
     const double rel = lab_is_bf16(lab) ? 4e-3 : 1e-5;
@@ -196,6 +204,12 @@ static void one_rows(struct lab *lab, struct rows_case a)
     lab_real(lab, &heads, LAB_ACT, a.rows * (a.terms * a.n + 8), -1, 1);
     lab_real(lab, &heads, LAB_ACT, a.rows * a.terms * (a.n + 8), -1, 1);
     lab_run(lab, &heads);
+    struct lab_case added = {.what = "add_heads", .call = call_add_heads, .args = &a};
+    lab_real(lab, &added, LAB_ACT, a.rows * (a.terms * a.n + 8), -1, 1);
+    struct lab_tensor *sum = lab_real(lab, &added, LAB_ACT, a.rows * a.terms * (a.n + 8), -1, 1);
+    sum->rel = rel;
+    sum->floor = 1e-6;
+    lab_run(lab, &added);
 }
 
 void group_experts(struct lab *lab)

@@ -1,11 +1,13 @@
 /* Attention over the ranks of a context, for random slots under every rule, 1 to 5 ranks, every rule of
  * balance and any permutation at all: maps are complete and bounded, what a rank needs is what its
- * queries see, and with nothing else moved outputs and gradients are those of one rank. */
+ * queries see, and with nothing else moved outputs and gradients are those of one rank: as operators make them, and
+ * as layers do with exchanges, whether they wait for keys or look at the own ones first. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@
 #include "core/plan/context.h"
 #include "core/plan/tokens/context_view.h"
 #include "kernels/ops.h"
+#include "support/context_ranks.h"
 #include "support/random_mask.h"
 
 enum { ROUNDS = 250, MOST_RANKS = 5, MOST_ROWS = 4096, HEADS = 2, DIM = 4, WIDE = HEADS * DIM };
@@ -212,6 +215,92 @@ static void check_needs(const struct cs_mask_plan *mask, int32_t ranks, const in
     assert_memory_equal(need, wants, (size_t)(ranks * n_blocks));
 }
 
+/* ---- layers ---- */
+
+static const struct {
+    int heads, kv_heads;
+} shapes[] = {
+    {2, 1},
+    {4, 2},
+    {3, 3},
+    {6, 3},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes, LAYERS = 120 };
+
+/* one of every heads, groups, sinks and so on; they have no divisors in common */
+static struct cs_test_context variant(const struct cs_mask_plan *mask, const int32_t *owner,
+                                      int32_t ranks, int round)
+{
+    return (struct cs_test_context){.ranks = ranks,
+                                    .heads = shapes[round % SHAPES].heads,
+                                    .kv_heads = shapes[round % SHAPES].kv_heads,
+                                    .groups = 1 + round / 4 % 3,
+                                    .has_sinks = round % 3 == 1,
+                                    .stays_unsorted = round / 2 % 2 == 1,
+                                    .softcap = round % 5 == 2 ? 3.0f : 0,
+                                    .mask = mask,
+                                    .owner = owner};
+}
+
+static size_t bytes_of(const struct cs_test_context *c, enum cs_test_array a)
+{
+    return (size_t)(c->mask->n_tokens * cs_test_context_columns(c, a)) * sizeof(float);
+}
+
+/* Both ways make what one rank makes and move as much; a second run makes the same bits. */
+static void check_layers(const struct cs_mask_plan *mask, const int32_t *owner, int32_t ranks,
+                         int round)
+{
+    struct cs_test_context c = variant(mask, owner, ranks, round);
+    float *first[CS_TEST_ARRAYS];
+    char what[64];
+    cs_test_context_open(&c, &seed);
+    cs_test_context_one(&c);
+    cs_test_context_many(&c);
+    snprintf(what, sizeof what, "round %d, %d ranks, keys", round, (int)ranks);
+    cs_test_context_check(&c, what);
+    const int64_t came = c.came;
+    c.way = CS_TEST_OWN_FIRST;
+    cs_test_context_many(&c);
+    snprintf(what, sizeof what, "round %d, %d ranks, own first", round, (int)ranks);
+    cs_test_context_check(&c, what);
+    assert_int_equal(c.came, came);
+    for (enum cs_test_array a = CS_TEST_O; a < CS_TEST_ARRAYS; a++) {
+        first[a] = room(bytes_of(&c, a), 1);
+        memcpy(first[a], c.many[a], bytes_of(&c, a));
+    }
+    cs_test_context_many(&c);
+    for (enum cs_test_array a = CS_TEST_O; a < CS_TEST_ARRAYS; a++) {
+        assert_memory_equal(first[a], c.many[a], bytes_of(&c, a));
+        free(first[a]);
+    }
+    cs_test_context_close(&c);
+}
+
+static void layers_over_ranks_equal_one_rank(void **state)
+{
+    static const struct cs_test_mask_options slots = {
+        .most_docs = 6, .longest = CS_TEST_MASK_TOKENS / 3, .has_short = true, .blind_of = 20};
+    static struct cs_test_mask m;
+    static int32_t owner[MOST_ROWS];
+    (void)state;
+    seed = 3;
+    for (int round = 0; round < LAYERS; round++) {
+        const int32_t ranks = between(1, MOST_RANKS), with_rows = between(1, ranks);
+        struct cs_context_load load[MOST_RANKS];
+        cs_test_random_mask(&seed, &slots, &m);
+        const int32_t n = m.plan.n_tokens, block = cs_context_block(n, ranks);
+        make_map(&m.plan, (enum cs_balance_how)between(0, CS_BALANCE_HOWS - 1), ranks, owner, load);
+        /* or any map, in which some ranks have no rows */
+        for (int32_t i = 0; round % 2 == 1 && i < n; i++)
+            owner[i] = i % block == 0 ? between(0, with_rows - 1) : owner[i - 1];
+        check_layers(&m.plan, owner, ranks, round);
+    }
+}
+
+/* ---- properties ---- */
+
 static void random_slots_over_ranks_equal_one_rank(void **state)
 {
     static const struct cs_test_mask_options slots = {
@@ -293,6 +382,7 @@ static void ragged_lengths_equal_one_rank(void **state)
             check_map(&mask, ranks, owner, load);
             cs_context_needs(&mask, owner, ranks, need);
             assert_equal_to_one_rank(&mask, owner, ranks, need);
+            check_layers(&mask, owner, ranks, how + 5 * (int)l);
         }
 }
 
@@ -340,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_slots_over_ranks_equal_one_rank),
+        cmocka_unit_test(layers_over_ranks_equal_one_rank),
         cmocka_unit_test(rows_without_a_closed_form_are_needed_by_all),
         cmocka_unit_test(ragged_lengths_equal_one_rank),
         cmocka_unit_test(what_is_shown_is_what_is_mapped),

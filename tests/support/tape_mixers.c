@@ -10,6 +10,15 @@ static void call_copy_heads(struct tape_args *a)
     a->ops->copy_heads(&a->ctx, rows, heads, dim, x, x_row, x_head, ptr(a), y_row, y_head);
 }
 
+static void call_add_heads(struct tape_args *a)
+{
+    const int64_t rows = num(a);
+    const int32_t heads = num32(a);
+    const int64_t dim = num(a), x_row = num(a), x_head = num(a), y_row = num(a), y_head = num(a);
+    const void *x = ptr(a);
+    a->ops->add_heads(&a->ctx, rows, heads, dim, x, x_row, x_head, ptr(a), y_row, y_head);
+}
+
 static void call_scale_rows(struct tape_args *a)
 {
     const int64_t rows = num(a), n = num(a);
@@ -206,8 +215,9 @@ static void call_moe_linear_wgrad(struct tape_args *a)
 }
 
 tape_call *const tape_mixers[TAPE_MIXERS] = {
-    call_copy_heads,     call_scale_rows,      call_scale_rows_grad,  call_sum_rows,
-    call_delta,          call_delta_grad,      call_delta_gate,       call_delta_gate_grad,
-    call_short_conv,     call_short_conv_grad, call_moe_route,        call_moe_load,
-    call_moe_route_grad, call_moe_linear,      call_moe_linear_dgrad, call_moe_linear_wgrad,
+    call_add_heads,        call_copy_heads,     call_scale_rows,      call_scale_rows_grad,
+    call_sum_rows,         call_delta,          call_delta_grad,      call_delta_gate,
+    call_delta_gate_grad,  call_short_conv,     call_short_conv_grad, call_moe_route,
+    call_moe_load,         call_moe_route_grad, call_moe_linear,      call_moe_linear_dgrad,
+    call_moe_linear_wgrad,
 };

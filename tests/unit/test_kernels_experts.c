@@ -328,23 +328,27 @@ static void rows_are_weighted_and_summed(void **state)
     }
 }
 
-static void heads_are_copied_and_nothing_else(void **state)
+static void heads_are_copied_or_added_and_nothing_else(void **state)
 {
     enum { ROWS = 3, HEADS = 2, DIM = 4, X = 23, Y = 17 };
 
-    float x[ROWS * X], y[ROWS * Y], before[ROWS * Y];
+    float x[ROWS * X], y[ROWS * Y], sum[ROWS * Y], before[ROWS * Y];
     struct cs_ctx ctx = {.grad = CS_GRAD_F32};
     (void)state;
     fill(x, ROWS * X, 1);
     fill(y, ROWS * Y, 1);
     memcpy(before, y, sizeof y);
+    memcpy(sum, y, sizeof y);
     cs_ops_cpu()->copy_heads(&ctx, ROWS, HEADS, DIM, x + 1, X, 9, y + 2, Y, 5);
+    cs_ops_cpu()->add_heads(&ctx, ROWS, HEADS, DIM, x + 1, X, 9, sum + 2, Y, 5);
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < Y; c++) {
             const int head = (c - 2) / 5, at = (c - 2) % 5;
             const bool is_copied = c >= 2 && head < HEADS && at < DIM;
-            const float want = is_copied ? x[r * X + 1 + head * 9 + at] : before[r * Y + c];
-            assert_near((double)y[r * Y + c], (double)want, 0, "copied", c);
+            const float old = before[r * Y + c];
+            const float from = is_copied ? x[r * X + 1 + head * 9 + at] : 0;
+            assert_near((double)y[r * Y + c], (double)(is_copied ? from : old), 0, "copied", c);
+            assert_near((double)sum[r * Y + c], (double)(old + from), 0, "added", c);
         }
 }
 
@@ -356,7 +360,7 @@ int main(void)
         cmocka_unit_test(rows_meet_the_matrix_of_their_expert),
         cmocka_unit_test(gradients_of_matrices_are_added_or_first),
         cmocka_unit_test(rows_are_weighted_and_summed),
-        cmocka_unit_test(heads_are_copied_and_nothing_else),
+        cmocka_unit_test(heads_are_copied_or_added_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

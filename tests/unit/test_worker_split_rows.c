@@ -340,6 +340,43 @@ static void slots_have_degrees_of_their_own(void **state)
     layout_all_agree(rows, CS_ARRAY_LEN(rows), 60, LAYOUT_REPLICA_SLOTS);
 }
 
+/* Tiles of the own keys come first, those of others once they are here: the same as one rank, on hosts and on devices,
+ * in graphs and without. */
+static void own_keys_first_agree_with_one_rank(void **state)
+{
+    static const struct layout_row rows[] = {
+  /* clang-format off */
+        {{.llm_cp = 2, .n_encoders = -1}, 2},
+        {{.llm_cp = 3, .context = "zigzag", .is_tied = true, .recompute = "selective", .mask = "image_bidir"}, 4},
+        {{.llm_cp = 4, .context = "random", .mask = "cornstarch", .n_encoders = 2, .recompute = "full"}, 6},
+        {{.llm_cp = 3, .context = "uniform", .mask = "packed"}, 4},
+        {{.llm_cp = 2, .mask = "window", .window = 7, .schedule = "zb-h1"}, 3},
+        {{.llm_cp = 4, .n_encoders = -1, .seq_tokens = 335, .is_qwen3 = true}, 4},
+        {{.llm_cp = 3, .context_rows = 60, .llm_pp = 2}, 7},
+        {{.llm_cp = 2, .llm_tp = 2, .llm_sp = true, .n_encoders = -1}, 4},
+        {{.llm_cp = 2, .llm_keys = CS_TEST_GEMMA4, .mask = "image_window", .is_tied = true}, 3},
+        {{.llm_cp = 3, .is_recurrent = true, .context = "striped"}, 4},
+        {{.llm_cp = 2, .has_experts = true, .dp = 2, .n_encoders = -1}, 4},
+        {{.llm_cp = 2, .rules = "train:vision.projector", .modality = "encoder-colocated"}, 2},
+  /* clang-format on */
+    };
+
+    (void)state;
+    assert_int_equal(setenv("CORNSTARCH_CONTEXT_LOCAL", "1", 1), 0);
+    for (size_t i = 0; i < 2 * CS_ARRAY_LEN(rows); i++) {
+        struct layout_row row = rows[i / 2];
+        const bool is_lazy = i % 2 == 1;
+        assert_int_equal(setenv("CORNSTARCH_CONTEXT_GROUPS", i % 3 == 0 ? "2" : "1", 1), 0);
+        assert_int_equal(setenv("CORNSTARCH_GRAPHS", i % 4 < 2 ? "always" : "auto", 1), 0);
+        row.options.seed = 120 + (int)i;
+        row.options.slots = LAYOUT_REPLICA_SLOTS;
+        layout_agrees_on(is_lazy, row.options, row.ranks);
+    }
+    unsetenv("CORNSTARCH_CONTEXT_LOCAL");
+    unsetenv("CORNSTARCH_CONTEXT_GROUPS");
+    unsetenv("CORNSTARCH_GRAPHS");
+}
+
 #define SIX_HEADS  "{\"num_attention_heads\": 6, \"num_key_value_heads\": 3}"
 #define MANY_HEADS "{\"num_attention_heads\": 12, \"num_key_value_heads\": 12}"
 #define FEW_KEYS   "{\"num_attention_heads\": 12, \"num_key_value_heads\": 1}"
@@ -415,6 +452,7 @@ int main(void)
         cmocka_unit_test(contexts_of_devices_agree_with_the_host),
         cmocka_unit_test(contexts_of_devices_exchange_all_else),
         cmocka_unit_test(slots_have_degrees_of_their_own),
+        cmocka_unit_test(own_keys_first_agree_with_one_rank),
         cmocka_unit_test(heads_on_several_ranks_agree_with_one_rank),
         cmocka_unit_test(heads_on_several_devices_agree_with_one_rank),
     };

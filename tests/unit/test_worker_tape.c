@@ -380,6 +380,17 @@ static void call_attention_grad(struct tape_args *a)
     a->ops->attention_grad(&a->ctx, &s, &m, q, k, v, o, lse, d_o, dq, dk, ptr(a));
 }
 
+static void call_attention_merge(struct tape_args *a)
+{
+    const struct cs_attention_shape s = shape(a);
+    const int32_t parts = num32(a);
+    const int64_t stride = num(a);
+    const void *part_o = ptr(a);
+    const float *part_lse = ptr(a);
+    void *o = ptr(a);
+    a->ops->attention_merge(&a->ctx, &s, parts, stride, part_o, part_lse, o, ptr(a));
+}
+
 static void call_linear_xent(struct tape_args *a)
 {
     const int64_t rows = num(a), in = num(a), vocab = num(a);
@@ -484,6 +495,7 @@ static tape_call *const calls[] = {
     call_patches,
     call_attention,
     call_attention_grad,
+    call_attention_merge,
     call_linear_xent,
     call_xent_part,
     call_xent_join,

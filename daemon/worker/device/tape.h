@@ -8,8 +8,7 @@
  * on the device, launch for launch: their hash is a key that can miss nothing
  * (worker/exec/state/graphs.h).
  *
- * Operators that no stage runs (optimizer, casts, mask_build, attention_merge, plain GEMMs) have no
- * place on a tape: those entries of its table are NULL. Queries (*_workspace) are answered by the
+ * Operators that no stage runs (optimizer, casts, mask_build) have no place on a tape: those entries of its table are NULL. Queries (*_workspace) are answered by the
  * device's operators. Memory is out: the process ends. One thread. */
 #ifndef CS_WORKER_DEVICE_TAPE_H
 #define CS_WORKER_DEVICE_TAPE_H

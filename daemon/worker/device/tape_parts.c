@@ -20,6 +20,17 @@ PLAY(copy_heads)
     o->copy_heads(c, w[0].i, INT32(w[1]), w[2].i, w[3].p, w[4].i, w[5].i, w[6].m, w[7].i, w[8].i);
 }
 
+static void add_heads(struct cs_ctx *ctx, int64_t rows, int32_t heads, int64_t dim, const void *x,
+                      int64_t x_row, int64_t x_head, void *y, int64_t y_row, int64_t y_head)
+{
+    PUT(ADD_HEADS, I(rows), I(heads), I(dim), P(x), I(x_row), I(x_head), P(y), I(y_row), I(y_head));
+}
+
+PLAY(add_heads)
+{
+    o->add_heads(c, w[0].i, INT32(w[1]), w[2].i, w[3].p, w[4].i, w[5].i, w[6].m, w[7].i, w[8].i);
+}
+
 static void scale_rows(struct cs_ctx *ctx, int64_t rows, int64_t n, const void *x,
                        const float *weight, void *y)
 {
@@ -233,6 +244,7 @@ cs_tape_player *const cs_tape_parts_play[CS_TAPE_CALLS] = {
     [CS_TAPE_GEMM] = play_gemm,
     [CS_TAPE_GEMM_WGRAD] = play_gemm_wgrad,
     [CS_TAPE_COPY_HEADS] = play_copy_heads,
+    [CS_TAPE_ADD_HEADS] = play_add_heads,
     [CS_TAPE_SCALE_ROWS] = play_scale_rows,
     [CS_TAPE_SCALE_ROWS_GRAD] = play_scale_rows_grad,
     [CS_TAPE_SUM_ROWS] = play_sum_rows,
@@ -253,6 +265,7 @@ void cs_tape_parts(struct cs_ops *tape)
     tape->gemm = gemm;
     tape->gemm_wgrad = gemm_wgrad;
     tape->copy_heads = copy_heads;
+    tape->add_heads = add_heads;
     tape->scale_rows = scale_rows;
     tape->scale_rows_grad = scale_rows_grad;
     tape->sum_rows = sum_rows;

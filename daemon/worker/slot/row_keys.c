@@ -1,6 +1,8 @@
 /* Keys lie as they arrive: first the own rows, then those of every other rank, each rank's in their
  * order in the slot. Attention of hosts is faster where keys ascend, so there they are sorted once
- * more. */
+ * more. Where the own ones are attended to by themselves (tables->context.own_first) there are two
+ * masks of the own queries: one over the own keys, whose partial results need nobody, and one over those
+ * that come. */
 #include "worker/slot/row_keys.h"
 
 #include <string.h>
@@ -37,33 +39,37 @@ static int32_t *list_all(struct cs_input *in, const struct cs_row_runs *runs, in
 
 /* ---- the mask's keys ---- */
 
-/* values of the own rows, then those of the slot's rows that come */
+/* values of the own rows, where they are of the plan, then those of the slot's rows that come */
 static void *join(struct cs_input *in, const void *own, const void *all, size_t size,
                   const struct cs_row_keys *k, const int32_t *come)
 {
     if (all == NULL)
         return NULL;
-    char *out = cs_scratch_take(&in->memory, (size_t)k->n * size);
-    memcpy(out, own, (size_t)k->own * size);
-    for (int32_t i = k->own; i < k->n; i++)
-        memcpy(out + (size_t)i * size, (const char *)all + (size_t)come[i - k->own] * size, size);
+    const int32_t own_rows = k->own - k->first;
+    char *out = cs_scratch_take(&in->memory, (size_t)(k->n - k->first) * size);
+    memcpy(out, own, (size_t)own_rows * size);
+    for (int32_t i = 0; i < k->n - k->own; i++)
+        memcpy(out + (size_t)(own_rows + i) * size, (const char *)all + (size_t)come[i] * size,
+               size);
     return out;
 }
 
-/* where the rows of each rank begin */
-static const int32_t *pieces(struct cs_input *in, const struct cs_row_keys *k,
-                             const struct cs_row_runs *come)
+/* where the rows of each rank begin, the own ones in front; returns how many ranks they are of */
+static int32_t pieces(struct cs_input *in, const struct cs_row_keys *k,
+                      const struct cs_row_runs *come, const int32_t **out)
 {
     const int32_t ranks = in->split->ranks;
-    int32_t *begin = ints(in, ranks + 1);
+    int32_t *begin = ints(in, ranks + 1), n = 0;
     begin[0] = 0;
-    begin[1] = k->own;
-    for (int32_t r = 0, n = 1; r < ranks; r++)
+    if (!in->tables->context.own_first)
+        begin[++n] = k->own;
+    for (int32_t r = 0; r < ranks; r++)
         if (r != in->split->place) {
             begin[n + 1] = begin[n] + come->rows[r];
             n++;
         }
-    return begin;
+    *out = begin;
+    return n;
 }
 
 /* own, all: the rows of here as they are padded, and those of the slot */
@@ -74,14 +80,27 @@ static void make_plan(struct cs_input *in, struct cs_row_needs *need,
     struct cs_row_keys *k = &need->keys;
     k->plan = (struct cs_mask_plan){
         .rule = own->rule,
-        .n_tokens = k->n,
+        .n_tokens = k->n - k->first,
         .doc = join(in, own->doc, all->doc, sizeof *all->doc, k, come),
         .pos = join(in, own->pos, all->pos, sizeof *all->pos, k, come),
         .item = join(in, own->item, all->item, sizeof *all->item, k, come),
         .word = join(in, own->word, all->word, sizeof *all->word, k, come),
-        .n_segments = in->split->ranks,
-        .segment = pieces(in, k, &need->come),
     };
+    k->plan.n_segments = pieces(in, k, &need->come, &k->plan.segment);
+}
+
+/* Own keys are the own queries once more. mask: of these. */
+static void make_own(struct cs_input *in, struct cs_row_keys *k, struct cs_mask_plan *mask)
+{
+    int32_t *segment = ints(in, 2);
+    segment[0] = 0;
+    segment[1] = k->own;
+    k->own_plan = *mask;
+    k->own_plan.n_segments = 1;
+    k->own_plan.segment = segment;
+    k->far = *mask;
+    k->far.keys = &k->plan;
+    mask->keys = &k->own_plan;
 }
 
 /* ---- what goes, and what comes back ---- */
@@ -146,8 +165,9 @@ static void *sorted(struct cs_input *in, const void *values, size_t size,
 {
     if (values == NULL)
         return NULL;
-    char *out = cs_scratch_take(&in->memory, (size_t)k->n * size);
-    for (int32_t i = 0; i < k->n; i++)
+    const int32_t n = k->n - k->first;
+    char *out = cs_scratch_take(&in->memory, (size_t)n * size);
+    for (int32_t i = 0; i < n; i++)
         memcpy(out + (size_t)i * size, (const char *)values + (size_t)k->order[i] * size, size);
     return out;
 }
@@ -155,13 +175,14 @@ static void *sorted(struct cs_input *in, const void *values, size_t size,
 /* Rows ascend in every rank's piece: they are put where they belong in the slot. */
 static void sort(struct cs_input *in, struct cs_row_keys *k, const int32_t *come)
 {
-    int32_t *at = ints(in, in->n_tokens), *order = ints(in, k->n), *place = ints(in, k->n);
+    const int32_t all = k->n - k->first;
+    int32_t *at = ints(in, in->n_tokens), *order = ints(in, all), *place = ints(in, all);
     for (int32_t i = 0; i < in->n_tokens; i++)
         at[i] = -1;
-    for (int32_t i = 0; i < k->own; i++)
-        at[in->split->row[i]] = i;
+    for (int32_t i = k->first; i < k->own; i++)
+        at[in->split->row[i]] = i - k->first;
     for (int32_t i = k->own; i < k->n; i++)
-        at[come[i - k->own]] = i;
+        at[come[i - k->own]] = i - k->first;
     for (int32_t i = 0, n = 0; i < in->n_tokens; i++)
         if (at[i] >= 0) {
             order[n] = at[i];
@@ -187,9 +208,11 @@ static void make_keys(struct cs_input *in, int32_t m)
     struct cs_row_needs *need = &in->split->need[m];
     struct cs_row_keys *k = &need->keys;
     const int32_t n_come = rows_of(&need->come, in->split->ranks);
+    const bool own_first = in->tables->context.own_first;
     *k = (struct cs_row_keys){.own = in->mask[m].n_tokens,
                               .n = in->mask[m].n_tokens + n_come,
-                              .n_go = rows_of(&need->go, in->split->ranks)};
+                              .n_go = rows_of(&need->go, in->split->ranks),
+                              .first = own_first ? in->mask[m].n_tokens : 0};
     const int32_t *come = list_all(in, &need->come, n_come);
     int32_t *go = list_all(in, &need->go, k->n_go);
     to_own(in->split, go, k->n_go);
@@ -200,6 +223,8 @@ static void make_keys(struct cs_input *in, int32_t m)
     if (cs_row_keys_are_sorted(in))
         sort(in, k, come);
     in->mask[m].keys = &k->plan;
+    if (own_first)
+        make_own(in, k, &in->mask[m]);
     need->at = *k;
 }
 
@@ -212,20 +237,40 @@ void cs_row_keys_make(struct cs_input *input)
             make_keys(input, m);
 }
 
+/* Of keys of the plan: fewer own ones may mean more that come, all together are bounded. */
+static const void *put(struct cs_slot_block *b, const struct cs_row_keys *k, const void *host,
+                       size_t size)
+{
+    if (b->is_host || host == NULL)
+        return host;
+    return cs_slot_block_put_room(b, host, (size_t)(k->n - k->first) * size, (size_t)k->n * size);
+}
+
+/* make_own where operators read */
+static void take_own(struct cs_row_keys *at, struct cs_mask_plan *mask)
+{
+    mask->keys = NULL;
+    at->own_plan = at->far = *mask;
+    at->own_plan.segment = NULL;
+    at->far.keys = &at->plan;
+    mask->keys = &at->own_plan;
+}
+
 void cs_row_keys_put(struct cs_input *in, int32_t mask, struct cs_slot_block *b)
 {
     const struct cs_row_keys *k = &in->split->need[mask].keys;
     struct cs_row_keys *at = &in->split->need[mask].at;
-    const size_t n = (size_t)k->n;
     *at = *k;
     at->go = cs_slot_block_put(b, k->go, (size_t)k->n_go * sizeof *k->go);
     at->back.start = cs_slot_block_put(b, k->back.start, ((size_t)k->own + 1) * sizeof(int32_t));
     at->back.index = cs_slot_block_put(b, k->back.index, (size_t)k->back.n * sizeof(int32_t));
     at->back.weight = cs_slot_block_put(b, k->back.weight, (size_t)k->back.n * sizeof(float));
-    at->plan.doc = cs_slot_block_put(b, k->plan.doc, n * sizeof *k->plan.doc);
-    at->plan.pos = cs_slot_block_put(b, k->plan.pos, n * sizeof *k->plan.pos);
-    at->plan.item = cs_slot_block_put(b, k->plan.item, n * sizeof *k->plan.item);
-    at->plan.word = cs_slot_block_put(b, k->plan.word, n * sizeof *k->plan.word);
+    at->plan.doc = put(b, k, k->plan.doc, sizeof *k->plan.doc);
+    at->plan.pos = put(b, k, k->plan.pos, sizeof *k->plan.pos);
+    at->plan.item = put(b, k, k->plan.item, sizeof *k->plan.item);
+    at->plan.word = put(b, k, k->plan.word, sizeof *k->plan.word);
     at->plan.segment = NULL; /* says where tiles begin, on the host */
     in->at.mask[mask].keys = &at->plan;
+    if (in->tables->context.own_first)
+        take_own(at, &in->at.mask[mask]);
 }

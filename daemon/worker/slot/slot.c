@@ -153,6 +153,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
         .n_labels = manifest->n_labels[index],
     };
     memcpy(input->lists, old.lists, sizeof input->lists);
+    memcpy(input->far, old.far, sizeof input->far);
     memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
     memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
     memcpy(input->n_fills, manifest->n_fills[index], sizeof input->n_fills);

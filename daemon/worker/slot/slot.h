@@ -97,6 +97,8 @@ struct cs_input_tables {
         /* heads are exchanged, not keys; of every kind of attention (graph->n_attentions) the ranks that have the
          * same heads of keys, 1 or less: no other */
         bool moves_heads;
+        bool
+            own_first; /* where keys are: attention over the own ones by itself, while others come */
         int32_t copies[CS_SLOT_MASKS];
         int32_t taps; /* rows that their convolution reads, the own one too; 0: there are none */
     } context;
@@ -222,6 +224,8 @@ struct cs_input {
     char *staging, *placed; /* one block each: page-locked host memory, its copy on the device */
     size_t room, bytes;     /* of the blocks; of this slot's part of them */
     struct cs_input_mask lists[CS_SLOT_MASKS]; /* by tables->mask */
+    /* of the keys that come, where attention over the own ones is by itself */
+    struct cs_input_mask far[CS_SLOT_MASKS];
 };
 
 enum cs_input_need {

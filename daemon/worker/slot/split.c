@@ -318,6 +318,7 @@ enum cs_status cs_split_tables(struct cs_input_tables *tables, const struct cs_s
     if (config->how != NULL && !cs_balance_how_from_name(config->how, &c->how))
         return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", config->how);
     c->moves_heads = config->moves_heads;
+    c->own_first = config->own_first && !config->moves_heads;
     if (c->moves_heads)
         CS_TRY(share_heads(tables, config->tp, err));
     double per_pair[CS_SLOT_MASKS] = {0};

@@ -24,20 +24,25 @@ struct cs_row_runs {
     const int32_t *first, *rows;
 };
 
-/* Keys as they lie on this rank (row_keys.h): its own rows, padded, then those that come, by rank. */
+/* Keys as they lie on this rank (row_keys.h): its own rows, padded, then those that come, by rank. Attention is over
+ * all of them at once; or, where tables->context.own_first, over the own ones and over those that come. */
 struct cs_row_keys {
     int32_t own, n,
-        n_go; /* own rows; with those that come; that go, once for each that needs them */
-    struct cs_mask_plan plan; /* (n) segments: the own rows, and those of every other rank */
-    const int32_t *go;        /* (n_go) of the own rows, by the rank that they go to */
+        n_go;      /* own rows; with those that come; that go, once for each that needs them */
+    int32_t first; /* key with which the plan begins: 0, or the first that comes */
+    struct cs_mask_plan
+        plan; /* (n - first) segments: the own rows, and those of every other rank */
+    /* own_first: the own keys; the own queries over the plan */
+    struct cs_mask_plan own_plan, far;
+    const int32_t *go; /* (n_go) of the own rows, by the rank that they go to */
     /* (ranks), of the host: the first of these for every rank, where each rank's follow each other among the
      * own rows; else NULL */
     const int32_t *go_first;
     /* Of every own row its gradient: sums over the gradients of keys (n) and, behind them, what comes
      * back for those that went (n_go). */
     struct cs_row_mix back;
-    /* (n) hosts, where keys are sorted once they are here: which is the i-th, where the i-th goes; NULL:
-     * they stay as they lie */
+    /* (n - first) hosts, where keys of the plan are sorted once they are here: which is the i-th, where the i-th
+     * goes; NULL: they stay as they lie */
     const int32_t *order, *place;
 };
 
@@ -117,7 +122,7 @@ int32_t cs_split_rows(const struct cs_input *input);
 struct cs_split_config {
     int32_t ranks, place, rows_each;
     const char *how; /* NULL: the usual rule */
-    bool moves_heads;
+    bool moves_heads, own_first;
     struct cs_tp tp; /* that has the heads of this rank */
 };
 

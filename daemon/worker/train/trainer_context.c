@@ -1,6 +1,9 @@
 /* What a step does differently where rows of the LLM are split over ranks, and what it tells of it. */
 #include "worker/train/trainer_context.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/wire/wire.h"
 #include "worker/slot/split.h"
 
@@ -44,6 +47,18 @@ static struct cs_tp_share words_of(const struct cs_trainer *t, const struct cs_r
     return cs_tp_share(t->tables->vocab, (struct cs_tp){.ranks = ranks, .at = at->tp});
 }
 
+/* For tests and comparisons the environment says whether tiles of the own keys come first. */
+static enum cs_status choose_own_first(bool *own_first, struct cs_err *err)
+{
+    const char *asked = getenv("CORNSTARCH_CONTEXT_LOCAL");
+    if (asked == NULL)
+        return CS_OK;
+    *own_first = strcmp(asked, "1") == 0;
+    return *own_first || strcmp(asked, "0") == 0
+               ? CS_OK
+               : cs_fail(err, CS_INVALID, "CORNSTARCH_CONTEXT_LOCAL is \"%s\": 0 or 1", asked);
+}
+
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_plan *plan = t->config.plan;
@@ -63,7 +78,7 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
     t->tables->context.lane = at.dp % cs_plan_side_by_side(plan);
     t->tables->words = words_of(t, is_llm ? &at : NULL);
     const struct cs_rank_shape shape = cs_plan_shape(plan, plan->head_stage);
-    const struct cs_split_config config = {
+    struct cs_split_config config = {
         .ranks = shape.cp,
         .place = is_llm ? at.cp : -1,
         .rows_each = plan->context_rows,
@@ -71,6 +86,7 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         .moves_heads = plan->moves_heads,
         .tp = {.ranks = shape.tp, .at = at.tp}
     };
+    CS_TRY(choose_own_first(&config.own_first, err));
     return cs_split_tables(t->tables, &config, err);
 }
 

@@ -1,5 +1,5 @@
 /* Attention over the GPUs of a context against one GPU: outputs and gradients of every row, bf16 and fp32,
- * for all layouts, rules and numbers of groups, whether keys or heads move, lengths that no rank divides: gpu_test_context [PLUGIN]
+ * for all layouts, rules and numbers of groups, whether keys or heads move, and tiles of the own keys come first or not, lengths that no rank divides: gpu_test_context [PLUGIN]
  * [--lazy]. It needs two GPUs; --lazy tries it without any. Exit: 0 passed, 1 not, 77 no two GPUs. */
 #include <math.h>
 #include <stdio.h>
@@ -67,16 +67,21 @@ static void check(const struct cs_context_lab *lab, const struct cs_context_lab_
         "%s %s %-6s %s %d rows over %d, %s, %d %s groups, %d:%d heads of %d: o %.1e, dq %.1e, dk "
         "%.1e, dv %.1e\n",
         is_good ? "ok    " : "FAILED", lab->precision, lab->layout,
-        lab->moves_heads ? "heads" : "keys", lab->tokens, lab->ranks, lab->rule, lab->groups,
-        lab->group_bytes > 0 ? "uneven" : "even", lab->heads, lab->kv_heads, lab->dim, off[0],
-        off[1], off[2], off[3]);
+        lab->moves_heads ? "heads"
+        : lab->own_first ? "keys, own first"
+                         : "keys",
+        lab->tokens, lab->ranks, lab->rule, lab->groups, lab->group_bytes > 0 ? "uneven" : "even",
+        lab->heads, lab->kv_heads, lab->dim, off[0], off[1], off[2], off[3]);
     fflush(stdout);
     counts->passed += is_good;
     counts->failed += !is_good;
 }
 
+/* What goes between ranks, and whether attention over the own keys waits for the others. */
+enum way { KEYS, OWN_FIRST, HEADS, WAYS };
+
 /* Every shape and layout over so many ranks, each by a rule and in groups of its own; 1: one GPU. */
-static int make_cases(const char *device, const char *precision, int ranks, bool moves_heads,
+static int make_cases(const char *device, const char *precision, int ranks, enum way way,
                       int n_shapes, struct cs_context_lab *lab)
 {
     static const char *const rules[] = {"lpt", "zigzag", "random"};
@@ -87,7 +92,8 @@ static int make_cases(const char *device, const char *precision, int ranks, bool
                                                .precision = precision,
                                                .layout = cs_context_lab_layouts[l],
                                                .rule = rules[(s + l) % 3],
-                                               .moves_heads = moves_heads,
+                                               .moves_heads = way == HEADS,
+                                               .own_first = way == OWN_FIRST,
                                                .ranks = ranks,
                                                .groups = 1 + l % shapes[s].kv_heads,
                                                .group_bytes = (s + ranks) % 2, /* 1: uneven ones */
@@ -106,18 +112,18 @@ static void check_all(const char *device, const char *precision, int most_ranks,
     struct cs_context_lab lab[MAX_CASES];
     struct cs_context_lab_values one[MAX_CASES], many[MAX_CASES];
     struct cs_context_lab_result results[MAX_CASES];
-    const int n = make_cases(device, precision, 1, false, n_shapes, lab);
+    const int n = make_cases(device, precision, 1, KEYS, n_shapes, lab);
     for (int i = 0; i < n; i++) {
         one[i] = cs_context_lab_new_values(&lab[i]);
         many[i] = cs_context_lab_new_values(&lab[i]);
     }
     cs_context_lab_run(lab, n, one, results);
-    for (int k = 0; k < 2 * (most_ranks - 1); k++) {
-        const int ranks = 2 + k / 2;
-        const bool moves_heads = k % 2 == 1;
-        if (moves_heads && shapes[0].heads % ranks != 0)
+    for (int k = 0; k < WAYS * (most_ranks - 1); k++) {
+        const int ranks = 2 + k / WAYS;
+        const enum way way = (enum way)(k % WAYS);
+        if (way == HEADS && shapes[0].heads % ranks != 0)
             continue;
-        make_cases(device, precision, ranks, moves_heads, n_shapes, lab);
+        make_cases(device, precision, ranks, way, n_shapes, lab);
         cs_context_lab_run(lab, n, many, results);
         for (int i = 0; i < n; i++)
             check(&lab[i], &one[i], &many[i], counts);

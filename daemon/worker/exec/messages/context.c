@@ -1,5 +1,5 @@
 /* Exchanges between the ranks of a stage: on a host handed from the compute thread to the communication
- * thread and back, on a device enqueued. */
+ * thread, one at a time, and awaited; on a device enqueued. */
 #include "worker/exec/messages/context.h"
 
 #include <stdlib.h>
@@ -14,10 +14,23 @@ static bool meets(const struct cs_exec *exec)
 
 /* ---- hosts: the communication thread moves them ---- */
 
+/* until what was asked is complete, if anything */
+static void await(struct cs_exec *exec)
+{
+    const struct cs_exec_exchange *x = &exec->exchange;
+    const int64_t begin_ns = cs_now_ns();
+    pthread_mutex_lock(&exec->lock);
+    const bool is_counted = x->state != CS_EXCHANGE_NONE && !x->is_collective;
+    while (x->state != CS_EXCHANGE_NONE && !cs_exec_has_failed(exec))
+        pthread_cond_wait(&exec->changed, &exec->lock);
+    pthread_mutex_unlock(&exec->lock);
+    exec->context_wait_ns += is_counted ? cs_now_ns() - begin_ns : 0;
+}
+
+/* one at a time: what was asked before has been awaited */
 static void ask(struct cs_exec *exec, struct cs_xfer *xfer, int n, bool is_collective)
 {
     struct cs_exec_exchange *x = &exec->exchange;
-    const int64_t asked_ns = cs_now_ns();
     pthread_mutex_lock(&exec->lock);
     x->xfer = xfer;
     x->n = n;
@@ -25,11 +38,6 @@ static void ask(struct cs_exec *exec, struct cs_xfer *xfer, int n, bool is_colle
     x->state = CS_EXCHANGE_ASKED;
     pthread_mutex_unlock(&exec->lock);
     cs_exec_wake_comm(exec);
-    pthread_mutex_lock(&exec->lock);
-    while (x->state != CS_EXCHANGE_NONE && !cs_exec_has_failed(exec))
-        pthread_cond_wait(&exec->changed, &exec->lock);
-    pthread_mutex_unlock(&exec->lock);
-    exec->context_wait_ns += is_collective ? 0 : cs_now_ns() - asked_ns;
 }
 
 static int rank_of(const struct cs_exec_peers *peers, int place)
@@ -37,14 +45,15 @@ static int rank_of(const struct cs_exec_peers *peers, int place)
     return peers->rank != NULL ? peers->rank[place] : peers->first + place * peers->step;
 }
 
-/* cs_context.start: returns when it is complete */
-static void move_on_host(void *user, int32_t which, const struct cs_context_exchange *exchange)
+/* cs_context.start: once those before it are complete */
+static void start_on_host(void *user, int32_t which, const struct cs_context_exchange *exchange)
 {
     const struct cs_exec_peers *peers = user;
     struct cs_exec *exec = peers->exec;
     (void)which;
     if (exchange->n == 0)
         return;
+    await(exec);
     if (exchange->n > exec->context_room) {
         exec->context_room = 2 * exchange->n;
         free(exec->context_xfer);
@@ -64,13 +73,17 @@ static void move_on_host(void *user, int32_t which, const struct cs_context_exch
 /* cs_replicas_move_fn, from within a pass */
 static void move_within_pass(void *user, struct cs_xfer *xfer, int n)
 {
+    await(user);
     ask(user, xfer, n, true);
+    await(user);
 }
 
-static void is_moved_already(void *user, int32_t which)
+/* cs_context.finish: with any that were started before or behind it */
+static void finish_on_host(void *user, int32_t which)
 {
-    (void)user;
+    const struct cs_exec_peers *peers = user;
     (void)which;
+    await(peers->exec);
 }
 
 /* ---- devices: enqueued; what goes wrong shows when the device is waited for ---- */
@@ -169,8 +182,8 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->context = (struct cs_context){
         .n = shape.cp,
         .place = at.cp,
-        .start = is_host ? move_on_host : start_on_device,
-        .finish = is_host ? is_moved_already : finish_on_device,
+        .start = is_host ? start_on_host : start_on_device,
+        .finish = is_host ? finish_on_host : finish_on_device,
         .user = &exec->context_peers,
     };
     exec->tensors = exec->context;

@@ -1,6 +1,6 @@
 /* Transfers between the ranks of a stage, of a context or of shared matrices, and with those of other
  * replicas that have other experts of it, in the middle of its work. On a device with streams they are enqueued (worker/comm/context_comm.h). On a host the compute
- * thread asks and waits; the communication thread, which alone touches the transport, moves them
+ * thread asks, and waits when it needs what comes or has more to ask; the communication thread, which alone touches the transport, moves them
  * beside the messages of the program. All of them run the same program, on as many slots, and meet at the same points of
  * it: who waits for whom is, put on top of each other, the order of that one program, which is proved
  * to be without a circle. */

@@ -14,7 +14,7 @@
 /* What the compute thread asks of the communication thread between two of its actions: the transfers
  * of a context or between ranks that share matrices or experts, which are no messages of the program. */
 struct cs_exec_exchange {
-    struct cs_xfer *xfer; /* (n) the asker's, who waits */
+    struct cs_xfer *xfer; /* (n) the asker's, who leaves them alone until it has waited */
     int n;
     bool is_collective; /* of replicas: its messages are not counted */
 

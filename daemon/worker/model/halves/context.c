@@ -15,7 +15,8 @@ struct call {
     struct cs_run *run;
     const struct cs_heads *heads;
     const struct cs_row_needs *need;
-    const struct cs_mask_plan *mask;
+    const struct cs_mask_plan *near,
+        *far; /* over all keys, NULL; or over the own ones, over those that come */
     struct cs_context_groups groups;
     char *keys, *go,
         *back;     /* groups, each (rows, 2 kv): keys and values, those that go, gradients */
@@ -46,7 +47,9 @@ static struct call begin(struct cs_run *run, const struct cs_layer_model *l,
                          const struct cs_heads *heads, bool is_back)
 {
     const struct cs_row_needs *need = &run->input->split->need[cs_mask_index(run, l)];
-    struct call c = {.run = run, .heads = heads, .need = need, .mask = cs_mask_of(run, l)};
+    struct call c = {.run = run, .heads = heads, .need = need, .near = cs_mask_of(run, l)};
+    if (run->input->tables->context.own_first)
+        c.far = &need->at.far;
     c.groups = cs_context_groups_of(run, &heads->shape, is_back);
     c.keys = take_rows(&c, need->at.n);
     c.go = take_rows(&c, need->at.n_go);
@@ -55,39 +58,69 @@ static struct call begin(struct cs_run *run, const struct cs_layer_model *l,
     return c;
 }
 
-/* heads of queries in front of a group */
-static int32_t heads_before(const struct call *c, int32_t group)
+/* There are two sets of keys: while memory is counted, always. */
+static bool has_far(const struct call *c)
 {
-    return c->groups.begin[group] * (c->heads->shape.heads / c->heads->shape.kv_heads);
+    return c->far != NULL && (c->run->is_rehearsal || c->need->at.n > c->need->at.own);
 }
 
-/* where a group begins: columns of queries (and of what lies like them), of keys; rows of lse */
-static void *q_of(const struct call *c, void *q, int32_t group)
+/* heads of queries of one of keys */
+static int32_t ratio_of(const struct call *c)
 {
-    return cs_run_at(c->run, q, (int64_t)heads_before(c, group) * c->heads->shape.head_dim);
+    return c->heads->shape.heads / c->heads->shape.kv_heads;
 }
 
-static void *k_of(const struct call *c, void *k, int32_t group)
+/* Some heads of keys of a group, and their queries. */
+struct heads {
+    int32_t group, from, to;
+};
+
+static struct heads all_of(const struct call *c, int32_t group)
 {
-    return cs_run_at(c->run, k, (int64_t)c->groups.begin[group] * c->heads->shape.head_dim);
+    return (struct heads){group, c->groups.begin[group], c->groups.begin[group + 1]};
 }
 
-static float *lse_of(const struct call *c, float *lse, int32_t group)
+/* where heads begin: columns of queries (and of what lies like them), of keys; rows of lse */
+static void *q_of(const struct call *c, void *q, int32_t from)
 {
-    return lse != NULL ? lse + (int64_t)heads_before(c, group) * c->heads->shape.tokens : NULL;
+    return cs_run_at(c->run, q, (int64_t)from * ratio_of(c) * c->heads->shape.head_dim);
 }
 
-static struct cs_attention_shape shape_of(const struct call *c, int32_t group)
+static void *k_of(const struct call *c, void *k, int32_t from)
+{
+    return cs_run_at(c->run, k, (int64_t)from * c->heads->shape.head_dim);
+}
+
+static float *lse_of(const struct call *c, float *lse, int32_t from)
+{
+    return lse != NULL ? lse + (int64_t)from * ratio_of(c) * c->heads->shape.tokens : NULL;
+}
+
+/* Of n keys that lie with the group's values; only one set of keys has the sinks. */
+static struct cs_attention_shape shape_of(const struct call *c, struct heads h, int32_t n,
+                                          bool has_sinks)
 {
     struct cs_attention_shape s = c->heads->shape;
-    const int32_t before = heads_before(c, group);
-    s.heads = heads_before(c, group + 1) - before;
-    s.kv_heads = c->groups.begin[group + 1] - c->groups.begin[group];
-    s.kv_stride = (int32_t)(2 * kv_of(c, group));
-    s.k_tokens = c->need->at.n;
-    s.sink = s.sink != NULL ? s.sink + before : NULL;
-    s.dsink = s.dsink != NULL ? s.dsink + before : NULL;
+    const int32_t before = h.from * ratio_of(c);
+    s.heads = (h.to - h.from) * ratio_of(c);
+    s.kv_heads = h.to - h.from;
+    s.kv_stride = (int32_t)(2 * kv_of(c, h.group));
+    s.k_tokens = n;
+    s.sink = s.sink != NULL && has_sinks ? s.sink + before : NULL;
+    s.dsink = s.dsink != NULL && has_sinks ? s.dsink + before : NULL;
     return s;
+}
+
+/* over the keys that are awaited: all, or those that come */
+static struct cs_attention_shape shape_of_group(const struct call *c, int32_t group)
+{
+    const int32_t first = c->run->is_rehearsal ? 0 : c->need->at.first;
+    return shape_of(c, all_of(c, group), c->need->at.n - first, c->far == NULL);
+}
+
+static const struct cs_mask_plan *mask_of_group(const struct call *c)
+{
+    return c->far != NULL ? c->far : c->near;
 }
 
 /* ---- keys and values ---- */
@@ -98,10 +131,11 @@ static void lay_out(const struct call *c, int32_t group)
     const struct cs_row_keys *k = &c->need->at;
     const int64_t kv = kv_of(c, group), width = 2 * kv, stride = c->heads->shape.kv_stride;
     const struct cs_run *run = c->run;
+    const int32_t from = c->groups.begin[group];
     char *own = row_at(c, c->keys, group, k->n, 0);
-    run->ops->copy_heads(run->ctx, k->own, 1, kv, k_of(c, c->heads->k, group), stride, 0, own,
-                         width, 0);
-    run->ops->copy_heads(run->ctx, k->own, 1, kv, k_of(c, c->heads->v, group), stride, 0,
+    run->ops->copy_heads(run->ctx, k->own, 1, kv, k_of(c, c->heads->k, from), stride, 0, own, width,
+                         0);
+    run->ops->copy_heads(run->ctx, k->own, 1, kv, k_of(c, c->heads->v, from), stride, 0,
                          cs_run_at(run, own, kv), width, 0);
     if (k->go_first == NULL)
         run->ops->gather_rows(run->ctx, k->n_go, width, k->go, own,
@@ -153,11 +187,12 @@ static void gather(struct call *c)
 static void *await_keys(const struct call *c, int32_t group)
 {
     const struct cs_row_keys *k = &c->need->at;
-    char *keys = row_at(c, c->keys, group, k->n, 0);
+    char *keys = row_at(c, c->keys, group, k->n, k->first);
     finish_exchange(c, group);
     if (c->sorted == NULL)
         return keys;
-    c->run->ops->gather_rows(c->run->ctx, k->n, 2 * kv_of(c, group), k->order, keys, c->sorted);
+    c->run->ops->gather_rows(c->run->ctx, k->n - k->first, 2 * kv_of(c, group), k->order, keys,
+                             c->sorted);
     return c->sorted;
 }
 
@@ -176,6 +211,62 @@ int64_t cs_context_lse_rows(const struct cs_run *run, const struct cs_layer_mode
     return cs_context_moves_heads(run, l) ? cs_context_heads_lse_rows(run) : rows;
 }
 
+/* over the awaited keys, group by group */
+static void attend_groups(const struct call *c, void *o, float *lse)
+{
+    const struct cs_run *run = c->run;
+    for (int32_t g = 0; g < c->groups.n; g++) {
+        const struct cs_attention_shape shape = shape_of_group(c, g);
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        struct cs_ctx ctx = cs_run_attention_ctx(c->run, &shape, mask_of_group(c));
+        const int32_t from = c->groups.begin[g];
+        void *k = await_keys(c, g);
+        run->ops->attention(&ctx, &shape, mask_of_group(c), q_of(c, c->heads->q, from), k,
+                            cs_run_at(run, k, kv_of(c, g)), q_of(c, o, from), lse_of(c, lse, from));
+        cs_scratch_rewind(run->scratch, mark);
+    }
+}
+
+/* Over the own keys where they lie, all heads at once: it waits for nobody. */
+static void attend_own(const struct call *c, void *o, float *lse)
+{
+    const struct cs_run *run = c->run;
+    struct cs_attention_shape shape = c->heads->shape;
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    shape.k_tokens = c->need->at.own;
+    struct cs_ctx ctx = cs_run_attention_ctx(c->run, &shape, c->near);
+    run->ops->attention(&ctx, &shape, c->near, c->heads->q, c->heads->k, c->heads->v, o, lse);
+    cs_scratch_rewind(run->scratch, mark);
+}
+
+/* acts from a to b, which may be in front of it */
+static int64_t apart(const struct cs_run *run, const void *a, const void *b)
+{
+    return ((intptr_t)b - (intptr_t)a) / (intptr_t)run->ops->act_bytes;
+}
+
+/* Partial results over the own keys, then over those that come, merged in this order. */
+static void attend_in_parts(const struct call *c, void *o, float *lse)
+{
+    const struct cs_run *run = c->run;
+    const struct cs_attention_shape *s = &c->heads->shape;
+    const size_t n_lse = (size_t)s->heads * (size_t)s->tokens;
+    float *part_lse = cs_scratch_take(run->scratch, 2 * n_lse * sizeof *part_lse);
+    void *part_o = cs_run_take(c->run, (int64_t)s->tokens * s->o_stride);
+    attend_own(c, o, part_lse);
+    attend_groups(c, part_o, part_lse + n_lse);
+    run->ops->attention_merge(run->ctx, s, 2, apart(run, o, part_o), o, part_lse, o,
+                              lse != NULL ? lse : part_lse);
+}
+
+/* Nothing comes, but something may go. */
+static void attend_alone(const struct call *c, void *o, float *lse)
+{
+    attend_own(c, o, lse);
+    for (int32_t g = 0; g < c->groups.n; g++)
+        finish_exchange(c, g);
+}
+
 void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,
                           const struct cs_heads *heads, void *o, float *lse)
 {
@@ -185,15 +276,12 @@ void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,
     }
     struct call c = begin(run, l, heads, false);
     gather(&c);
-    for (int32_t g = 0; g < c.groups.n; g++) {
-        const struct cs_attention_shape shape = shape_of(&c, g);
-        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-        struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, c.mask);
-        void *k = await_keys(&c, g);
-        run->ops->attention(&ctx, &shape, c.mask, q_of(&c, heads->q, g), k,
-                            cs_run_at(run, k, kv_of(&c, g)), q_of(&c, o, g), lse_of(&c, lse, g));
-        cs_scratch_rewind(run->scratch, mark);
-    }
+    if (c.far == NULL)
+        attend_groups(&c, o, lse);
+    else if (has_far(&c))
+        attend_in_parts(&c, o, lse);
+    else
+        attend_alone(&c, o, lse);
 }
 
 /* ---- gradients ---- */
@@ -202,16 +290,17 @@ void cs_context_attention(struct cs_run *run, const struct cs_layer_model *l,
 static void *grads_of(const struct call *c, int32_t group, void *sorted)
 {
     const struct cs_row_keys *k = &c->need->at;
-    return sorted != NULL ? sorted : row_at(c, c->back, group, k->n + k->n_go, 0);
+    return sorted != NULL ? sorted : row_at(c, c->back, group, k->n + k->n_go, k->first);
 }
 
 static void send_back(const struct call *c, int32_t group, const void *sorted)
 {
     const struct cs_row_keys *k = &c->need->at;
     const int64_t rows = k->n + k->n_go;
-    char *grads = row_at(c, c->back, group, rows, 0);
+    char *grads = row_at(c, c->back, group, rows, k->first);
     if (sorted != NULL)
-        c->run->ops->gather_rows(c->run->ctx, k->n, 2 * kv_of(c, group), k->place, sorted, grads);
+        c->run->ops->gather_rows(c->run->ctx, k->n - k->first, 2 * kv_of(c, group), k->place,
+                                 sorted, grads);
     if (c->run->context != NULL)
         start_exchange(c, group, row_at(c, c->back, group, rows, k->own), NULL, &c->need->come,
                        row_at(c, c->back, group, rows, k->n), &c->need->go);
@@ -224,13 +313,94 @@ static void sum_up(const struct call *c, int32_t group, const struct cs_head_gra
     const struct cs_row_keys *k = &c->need->at;
     const int64_t kv = kv_of(c, group), width = 2 * kv, stride = c->heads->shape.kv_stride;
     const struct cs_run *run = c->run;
+    const int32_t from = c->groups.begin[group];
     finish_exchange(c, group);
     run->ops->mix_rows(run->ctx, k->own, width, k->back.start, k->back.index, k->back.weight,
                        row_at(c, c->back, group, k->n + k->n_go, 0), 0, sums);
-    run->ops->copy_heads(run->ctx, k->own, 1, kv, sums, width, 0, k_of(c, grads->k, group), stride,
+    run->ops->copy_heads(run->ctx, k->own, 1, kv, sums, width, 0, k_of(c, grads->k, from), stride,
                          0);
     run->ops->copy_heads(run->ctx, k->own, 1, kv, cs_run_at(run, sums, kv), width, 0,
-                         k_of(c, grads->v, group), stride, 0);
+                         k_of(c, grads->v, from), stride, 0);
+}
+
+/* What attention made, and its gradient. */
+struct made {
+    void *o, *d_o;
+    float *lse;
+};
+
+/* Gradients of groups over the awaited keys: of queries to dq, those of keys go back at once. */
+static void grads_of_groups(const struct call *c, const struct made *of, void *dq, void *sorted)
+{
+    const struct cs_run *run = c->run;
+    for (int32_t g = 0; g < c->groups.n; g++) {
+        const struct cs_attention_shape shape = shape_of_group(c, g);
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        struct cs_ctx ctx = cs_run_attention_ctx(c->run, &shape, mask_of_group(c));
+        const int32_t from = c->groups.begin[g];
+        void *k = await_keys(c, g), *dk = grads_of(c, g, sorted);
+        run->ops->attention_grad(&ctx, &shape, mask_of_group(c), q_of(c, c->heads->q, from), k,
+                                 cs_run_at(run, k, kv_of(c, g)), q_of(c, of->o, from),
+                                 lse_of(c, of->lse, from), q_of(c, of->d_o, from),
+                                 q_of(c, dq, from), dk, cs_run_at(run, dk, kv_of(c, g)));
+        cs_scratch_rewind(run->scratch, mark);
+        send_back(c, g, sorted);
+    }
+}
+
+/* Gradients of some heads of a group over the own keys: of queries to dq, of keys to their rows. */
+static void own_grads_of(const struct call *c, const struct made *of, void *dq, struct heads h)
+{
+    const struct cs_run *run = c->run;
+    const struct cs_row_keys *keys = &c->need->at;
+    const int64_t rows = keys->n + keys->n_go, kv = kv_of(c, h.group);
+    const int32_t before = h.from - c->groups.begin[h.group];
+    const struct cs_attention_shape shape = shape_of(c, h, keys->own, true);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    struct cs_ctx ctx = cs_run_attention_ctx(c->run, &shape, c->near);
+    void *k = k_of(c, row_at(c, c->keys, h.group, keys->n, 0), before),
+         *dk = k_of(c, row_at(c, c->back, h.group, rows, 0), before);
+    run->ops->attention_grad(&ctx, &shape, c->near, q_of(c, c->heads->q, h.from), k,
+                             cs_run_at(run, k, kv), q_of(c, of->o, h.from),
+                             lse_of(c, of->lse, h.from), q_of(c, of->d_o, h.from),
+                             q_of(c, dq, h.from), dk, cs_run_at(run, dk, kv));
+    cs_scratch_rewind(run->scratch, mark);
+}
+
+/* those of heads [from, to), whichever groups they are of */
+static void own_grads(const struct call *c, const struct made *of, void *dq, int32_t from,
+                      int32_t to)
+{
+    for (int32_t g = 0; g < c->groups.n; g++) {
+        struct heads h = all_of(c, g);
+        h.from = h.from > from ? h.from : from;
+        h.to = h.to < to ? h.to : to;
+        if (h.from < h.to)
+            own_grads_of(c, of, dq, h);
+    }
+}
+
+/* Half of the own heads while keys come, the others while gradients go back. */
+static void grads_in_parts(const struct call *c, const struct made *of, void *dq, void *sorted)
+{
+    const struct cs_attention_shape *s = &c->heads->shape;
+    const int32_t half = (s->kv_heads + 1) / 2;
+    void *part = cs_run_take(c->run, (int64_t)s->tokens * s->q_stride);
+    own_grads(c, of, dq, 0, half);
+    grads_of_groups(c, of, part, sorted);
+    own_grads(c, of, dq, half, s->kv_heads);
+    c->run->ops->add_heads(c->run->ctx, s->tokens, 1, (int64_t)s->heads * s->head_dim, part,
+                           s->q_stride, 0, dq, s->q_stride, 0);
+}
+
+/* Nothing came and nothing goes back, but something may come back. */
+static void grads_alone(const struct call *c, const struct made *of, void *dq)
+{
+    own_grads(c, of, dq, 0, c->heads->shape.kv_heads);
+    for (int32_t g = 0; g < c->groups.n; g++) {
+        finish_exchange(c, g);
+        send_back(c, g, NULL);
+    }
 }
 
 void cs_context_attention_grad(struct cs_run *run, const struct cs_layer_model *l,
@@ -242,23 +412,18 @@ void cs_context_attention_grad(struct cs_run *run, const struct cs_layer_model *
         return;
     }
     struct call c = begin(run, l, heads, true);
+    const struct made of = {o, d_o, lse};
     void *sorted = c.sorted != NULL ? take_rows(&c, c.need->at.n) : NULL;
     void *sums = take_rows(&c, c.need->at.own);
     c.back = take_rows(&c, c.need->at.n + c.need->at.n_go);
     gather(&c);
     const int32_t first_back = run->context != NULL ? run->context->n_exchanges : 0;
-    for (int32_t g = 0; g < c.groups.n; g++) {
-        const struct cs_attention_shape shape = shape_of(&c, g);
-        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-        struct cs_ctx ctx = cs_run_attention_ctx(run, &shape, c.mask);
-        void *k = await_keys(&c, g), *dk = grads_of(&c, g, sorted);
-        run->ops->attention_grad(&ctx, &shape, c.mask, q_of(&c, heads->q, g), k,
-                                 cs_run_at(run, k, kv_of(&c, g)), q_of(&c, o, g),
-                                 lse_of(&c, lse, g), q_of(&c, d_o, g), q_of(&c, grads->q, g), dk,
-                                 cs_run_at(run, dk, kv_of(&c, g)));
-        cs_scratch_rewind(run->scratch, mark);
-        send_back(&c, g, sorted);
-    }
+    if (c.far == NULL)
+        grads_of_groups(&c, &of, grads->q, sorted);
+    else if (has_far(&c))
+        grads_in_parts(&c, &of, grads->q, sorted);
+    else
+        grads_alone(&c, &of, grads->q);
     c.first = first_back;
     for (int32_t g = 0; g < c.groups.n; g++)
         sum_up(&c, g, grads, sums);

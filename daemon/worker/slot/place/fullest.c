@@ -22,14 +22,23 @@ static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot
     manifest->n_tokens[0] = manifest->n_labels[0] = n;
 }
 
-/* Where tiles are cut at items, their number depends on where the items are. */
-static void count_tiles(struct cs_input *in, int32_t m)
+/* Where tiles are cut at items, their number depends on where the items are. A rank with fewer rows of its own may
+ * have more that come: all of them are the most. Returns the bytes of the numbers of tiles. */
+static size_t count_tiles(struct cs_input *in, int32_t m)
 {
     struct cs_mask_plan cut = in->mask[m];
-    if (in->at.mask[m].cells == NULL || in->word == NULL)
-        return;
-    cut.n_segments = cut.n_tokens / CS_MASK_TILE + 1;
-    in->lists[m].cells.n_q = cs_mask_tile_room(&cut);
+    struct cs_mask_cells *near = &in->lists[m].cells, *far = &in->far[m].cells;
+    if (in->at.mask[m].cells != NULL && in->word != NULL) {
+        cut.n_segments = cut.n_tokens / CS_MASK_TILE + 1;
+        near->n_q = cs_mask_tile_room(&cut);
+    }
+    size_t tiles = (size_t)near->n_q + CS_SLOT_MAX_SAMPLES;
+    if (in->tables->context.own_first && in->split != NULL && near->n_q > 0) {
+        far->n_q = near->n_q;
+        far->n_k += near->n_k;
+        tiles += (size_t)(far->n_q + far->n_k) + CS_SLOT_MAX_SAMPLES;
+    }
+    return tiles * sizeof(int32_t);
 }
 
 /* Items of as many slots as may be on this rank at once. */
@@ -82,9 +91,7 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
     for (int32_t m = 0; m < tables->n_masks; m++) {
         if (tables->mask[m].encoder >= 0)
             continue;
-        count_tiles(in, m);
-        out->block_bytes +=
-            ((size_t)in->lists[m].cells.n_q + CS_SLOT_MAX_SAMPLES) * sizeof(int32_t);
+        out->block_bytes += count_tiles(in, m);
     }
     return CS_OK;
 }
@@ -119,8 +126,11 @@ enum cs_status cs_input_reserve(struct cs_input *input, const struct cs_fullest 
     if (device == NULL || device->mem == NULL)
         return CS_OK;
     CS_TRY(cs_input_reserve_block(input, fullest->block_bytes, err));
-    for (int32_t m = 0; m < most->tables->n_masks; m++)
+    for (int32_t m = 0; m < most->tables->n_masks; m++) {
         CS_TRY(cs_input_masks_reserve(&input->lists[m], most->lists[m].cells.n_q,
                                       most->lists[m].cells.n_k, device, err));
+        CS_TRY(cs_input_masks_reserve(&input->far[m], most->far[m].cells.n_q,
+                                      most->far[m].cells.n_k, device, err));
+    }
     return CS_OK;
 }

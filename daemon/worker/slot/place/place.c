@@ -179,6 +179,27 @@ static bool has_lists(const struct cs_input *in, int32_t m)
     return device != NULL && device->ops->mask_build != NULL && (in->needs & need) != 0;
 }
 
+/* ... and by another over keys that come */
+static bool has_far_lists(const struct cs_input *in, int32_t m)
+{
+    return in->tables->context.own_first && in->tables->mask[m].encoder < 0 && in->split != NULL &&
+           in->split->place >= 0 && has_lists(in, m);
+}
+
+static void put_lists(struct cs_input *in, struct cs_slot_block *b, int32_t m)
+{
+    const bool is_of_encoder = in->tables->mask[m].encoder >= 0;
+    if (has_lists(in, m))
+        cs_input_masks_put(&in->lists[m], &in->mask[m], is_of_encoder, b);
+    if (!has_far_lists(in, m))
+        return;
+    const struct cs_row_keys *k = &in->split->need[m].keys;
+    if (k->n > k->own)
+        cs_input_masks_put(&in->far[m], &k->far, false, b);
+    else
+        in->far[m].cells.n_q = 0; /* nothing comes in this slot */
+}
+
 /* The arrays of a branch's masks once for each set of documents, then each mask's tiles. */
 static void put_masks(struct cs_input *in, struct cs_slot_block *b, const struct branch_rows *rows)
 {
@@ -193,8 +214,7 @@ static void put_masks(struct cs_input *in, struct cs_slot_block *b, const struct
         *same = &in->at.mask[m];
         if (in->mask[m].keys != NULL)
             cs_row_keys_put(in, m, b);
-        if (has_lists(in, m))
-            cs_input_masks_put(&in->lists[m], &in->mask[m], rows->encoder >= 0, b);
+        put_lists(in, b, m);
     }
 }
 
@@ -202,23 +222,30 @@ static enum cs_status reserve_lists(struct cs_input *in, struct cs_err *err)
 {
     struct cs_device *device = in->tables->device;
     for (int32_t m = 0; m < in->tables->n_masks; m++)
-        if (has_lists(in, m))
+        if (has_lists(in, m)) {
             CS_TRY(cs_input_masks_make_room(&in->lists[m], device, err));
+            CS_TRY(cs_input_masks_make_room(&in->far[m], device, err));
+        }
     return CS_OK;
 }
 
 static void build_lists(struct cs_input *in)
 {
     struct cs_device *device = in->tables->device;
-    for (int32_t m = 0; m < in->tables->n_masks; m++)
+    for (int32_t m = 0; m < in->tables->n_masks; m++) {
         if (has_lists(in, m))
             cs_input_masks_build(&in->lists[m], &in->at.mask[m], device);
+        if (has_far_lists(in, m))
+            cs_input_masks_build(&in->far[m], &in->split->need[m].at.far, device);
+    }
 }
 
 enum cs_status cs_input_check(const struct cs_input *input, struct cs_err *err)
 {
-    for (int32_t m = 0; m < input->tables->n_masks; m++)
+    for (int32_t m = 0; m < input->tables->n_masks; m++) {
         CS_TRY(cs_input_masks_check(&input->lists[m], err));
+        CS_TRY(cs_input_masks_check(&input->far[m], err));
+    }
     return CS_OK;
 }
 
@@ -395,6 +422,10 @@ size_t cs_input_measure(struct cs_input *in)
     for (int32_t m = 0; m < in->tables->n_masks; m++) {
         in->at.mask[m] = in->mask[m];
         in->at.mask[m].cells = has_lists(in, m) ? &in->lists[m].cells : NULL;
+        if (has_far_lists(in, m)) {
+            in->split->need[m].at.far = in->split->need[m].keys.far;
+            in->split->need[m].at.far.cells = &in->far[m].cells;
+        }
     }
     if (in->split != NULL) {
         in->split->stretch.at = in->split->stretch.host;
@@ -454,8 +485,10 @@ void cs_input_free(struct cs_input *input)
 {
     if (input->tables != NULL) {
         drop_block(input);
-        for (int32_t m = 0; m < CS_SLOT_MASKS; m++)
+        for (int32_t m = 0; m < CS_SLOT_MASKS; m++) {
             cs_input_masks_free(&input->lists[m], input->tables->device);
+            cs_input_masks_free(&input->far[m], input->tables->device);
+        }
     }
     cs_scratch_free(&input->memory);
 }
