@@ -421,7 +421,8 @@ static void run(struct bench *b, const struct item *item)
 #define EXPERTS(P, IN, OUT, E)                                                                     \
     ITEM("experts forward", do_experts, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E),               \
         ITEM("experts dgrad", do_experts_dgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E),       \
-        ITEM("experts wgrad", do_experts_wgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E)
+        ITEM("experts wgrad", do_experts_wgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E),       \
+        ITEM("experts wgrad new", do_experts_wgrad, 0, 2.0 * (P) * (IN) * (OUT), P, IN, OUT, E, 1)
 #define HEADS(S, H, D)                                                                             \
     ITEM("norm heads", do_norm_heads, 4.0 * (S) * (H) * (D), 0, S, H, D),                          \
         ITEM("norm heads grad", do_norm_heads_grad, 6.0 * (S) * (H) * (D), 0, S, H, D)
@@ -429,11 +430,16 @@ static void run(struct bench *b, const struct item *item)
 static const struct item items[] = {
     {"copy",               do_copy,         {1024 * MI},                           2.0 * 1024 * 1048576,                  0,                             false},
     {"gemm",               do_gemm,         {8192, 8192, 8192, 0, 1},              0,                                     2.0 * 8192 * 8192 * 8192,      true },
- /* experts of Qwen3-30B-A3B at 4096 rows, of Mixtral-8x7B at 4096 */
+ /* experts of Qwen3-30B-A3B at 4096, 16384 and 32768 rows, of Mixtral-8x7B at 4096 and 16384 */
     EXPERTS(32768, 2048, 1536, 128),
     EXPERTS(32768, 768, 2048, 128),
+    EXPERTS(32768 + SKEWED, 2048, 1536, 128),
+    EXPERTS(131072, 2048, 1536, 128),
+    EXPERTS(262144, 2048, 1536, 128),
+    EXPERTS(262144, 768, 2048, 128),
     EXPERTS(8192, 4096, 28672, 8),
     EXPERTS(8192, 14336, 4096, 8),
+    EXPERTS(32768, 4096, 28672, 8),
  /* Llama-3.2-1B at 4096 and 8192 rows, SigLIP-so400m at 4 and 16 images */
     ALL(4096, 2048, 3072),
     ALL(4096, 2048, 2048),
@@ -601,8 +607,7 @@ static void fill(struct bench *b)
     for (int32_t i = 0; i < 1 << 18; i++)
         ints[(1 << 20) + i] = i;
     ints[(1 << 20) + (1 << 19) + 1] = 4096; /* the only segment */
-    fill_experts(ints + EXPERTS_AT, 8192, 8);
-    fill_experts(ints + EXPERTS_AT + EXPERTS_MOST, 32768, 128);
+    fill_experts(ints);
     must(b->device->copy(b->handle, b->stream, b->ints, ints, n_ints * sizeof *ints, &err), &err);
     must(b->device->stream_sync(b->handle, b->stream, &err), &err);
     free(x);

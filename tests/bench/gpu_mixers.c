@@ -2,6 +2,10 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/buf.h"
 
 /* One causal document: the plan's arrays are pos = row, doc = 0 in the last quarter of ints. */
 static void attention(struct bench *b, const int64_t *n, bool is_grad)
@@ -96,18 +100,43 @@ void do_gate_grad(struct bench *b, const int64_t *n)
                             at_f32(b, 12), at_f32(b, 13));
 }
 
-/* n: places, in, out, experts; what experts have differs by a few tens of rows */
+/* n: places, in, out, experts, of do_experts_wgrad also 1: the gradient is new. What experts have differs by
+ * a few tens of rows; under SKEWED places one in eight has none and one in eight five times as many. */
+
+static const struct spread {
+    int32_t places, experts;
+    bool is_skewed;
+} spreads[] = {
+    {8192,           8,   false},
+    {32768,          8,   false},
+    {32768,          128, false},
+    {131072,         128, false},
+    {262144,         128, false},
+    {32768 + SKEWED, 128, true },
+};
 
 static struct cs_moe_groups groups(const struct bench *b, const int64_t *n)
 {
-    return (struct cs_moe_groups){ids(b) + EXPERTS_AT + (n[3] > 8 ? EXPERTS_MOST : 0),
-                                  (int32_t)n[3], n[0]};
+    for (size_t i = 0; i < CS_ARRAY_LEN(spreads); i++)
+        if (spreads[i].places == n[0] && spreads[i].experts == n[3])
+            return (struct cs_moe_groups){ids(b) + EXPERTS_AT + i * EXPERTS_MOST, (int32_t)n[3],
+                                          n[0]};
+    fprintf(stderr, "no spread of %lld rows over %lld experts\n", (long long)n[0], (long long)n[3]);
+    exit(1);
 }
 
-void fill_experts(int32_t *first, int32_t places, int32_t experts)
+void fill_experts(int32_t *ints)
 {
-    for (int32_t e = 0; e <= experts; e++)
-        first[e] = places / experts * e + (e % experts > 0 ? e * e * 7 % 97 - 48 : 0);
+    for (size_t i = 0; i < CS_ARRAY_LEN(spreads); i++) {
+        const struct spread *s = &spreads[i];
+        int32_t *first = ints + EXPERTS_AT + i * EXPERTS_MOST;
+        for (int32_t e = 0; e <= s->experts; e++)
+            first[e] = s->places / s->experts * e + (e % s->experts > 0 ? e * e * 7 % 97 - 48 : 0);
+        for (int32_t e = 0; s->is_skewed && e < s->experts; e++)
+            first[e + 1] = first[e] + (e % 8 == 1   ? 0
+                                       : e % 8 == 5 ? 5 * (s->places / s->experts)
+                                                    : s->places / s->experts / 2);
+    }
 }
 
 void do_experts(struct bench *b, const int64_t *n)
@@ -125,5 +154,7 @@ void do_experts_dgrad(struct bench *b, const int64_t *n)
 void do_experts_wgrad(struct bench *b, const int64_t *n)
 {
     const struct cs_moe_groups g = groups(b, n);
-    b->ops->moe_linear_wgrad(&b->ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at_f32(b, 12));
+    struct cs_ctx ctx = b->ctx;
+    ctx.is_grad_new = n[4] != 0;
+    b->ops->moe_linear_wgrad(&ctx, &g, n[1], n[2], at(b, 0), at(b, 4), at_f32(b, 12));
 }

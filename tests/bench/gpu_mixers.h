@@ -36,8 +36,9 @@ static inline const int32_t *ids(const struct bench *b)
     return (const int32_t *)(const void *)b->ints;
 }
 
-/* Where in ints the first rows of experts are: of 8, and behind them of 128 (fill_experts). */
-enum { EXPERTS_AT = (1 << 20) + (1 << 19) + 64, EXPERTS_MOST = 1 << 10 };
+/* Where in ints the first rows of experts are, one spread of rows behind the other (fill_experts). SKEWED: added
+ * to a number of places it names uneven ones. */
+enum { EXPERTS_AT = (1 << 20) + (1 << 19) + 64, EXPERTS_MOST = 1 << 10, SKEWED = 16 };
 
 void do_attention(struct bench *b, const int64_t *n);
 void do_attention_grad(struct bench *b, const int64_t *n);
@@ -47,7 +48,7 @@ void do_conv(struct bench *b, const int64_t *n);
 void do_conv_grad(struct bench *b, const int64_t *n);
 void do_gate(struct bench *b, const int64_t *n);
 void do_gate_grad(struct bench *b, const int64_t *n);
-void fill_experts(int32_t *first, int32_t places, int32_t experts);
+void fill_experts(int32_t *ints);
 void do_experts(struct bench *b, const int64_t *n);
 void do_experts_dgrad(struct bench *b, const int64_t *n);
 void do_experts_wgrad(struct bench *b, const int64_t *n);

@@ -1,12 +1,18 @@
 /* Operators of mixtures of experts and of parts of rows against their CPU twins: experts without
- * rows, with one, with several tiles of them; sizes that are no multiple of a tile. */
+ * rows, with one, with several tiles of them; sizes that are no multiple of a tile; more tiles than a
+ * GPU works on at once; gradients in both types, new ones where only NaN is. */
+#include <math.h>
+
 #include "core/base/buf.h"
 #include "gpu/groups.h"
+#include "kernels/round.h"
 
 struct moe_case {
     struct cs_moe_shape s;
     int64_t rows, in, out;
     float balance;
+    enum cs_grad_type grad;
+    bool is_new;
 };
 
 /* tensors `at` and the four behind it */
@@ -104,7 +110,8 @@ static void call_wgrad(const struct cs_ops *ops, struct cs_ctx *ctx, void *const
     const struct moe_case *a = args;
     const struct cs_moe_groups g = groups_of(a, p);
     struct cs_ctx of_grad = *ctx;
-    of_grad.is_grad_new = a->balance > 0;
+    of_grad.grad = a->grad;
+    of_grad.is_grad_new = a->is_new;
     ops->moe_linear_wgrad(&of_grad, &g, a->in, a->out, p[1], p[2], p[3]);
 }
 
@@ -121,6 +128,19 @@ static void fill_first(struct lab *lab, const struct moe_case *a, int32_t *first
     }
 }
 
+static void add_grad(struct lab *lab, struct lab_case *c, const struct moe_case *a, int64_t n)
+{
+    const bool is_bf16 = a->grad == CS_GRAD_BF16;
+    struct lab_tensor *dw = lab_real(lab, c, is_bf16 ? LAB_BF16 : LAB_F32, n, -1, 1);
+    dw->rel = is_bf16 ? 7.9e-3 : 1e-4;
+    dw->scale = 1e-4;
+    for (int64_t i = 0; a->is_new && a->rows > 0 && i < n; i++)
+        if (is_bf16)
+            ((uint16_t *)dw->host)[i] = CS_ROUND_NAN;
+        else
+            ((float *)dw->host)[i] = NAN;
+}
+
 static void one_product(struct lab *lab, struct moe_case a, const char *what, lab_call *call)
 {
     struct lab_case c = {.what = what, .call = call, .args = &a};
@@ -130,8 +150,7 @@ static void one_product(struct lab *lab, struct moe_case a, const char *what, la
     lab_real(lab, &c, LAB_ACT, a.rows * (call == call_linear ? a.in : a.out), -1, 1);
     lab_real(lab, &c, LAB_ACT, call == call_wgrad ? a.rows * a.in : w, -1, 1);
     if (call == call_wgrad) {
-        struct lab_tensor *dw = lab_real(lab, &c, LAB_F32, w, -1, 1);
-        dw->rel = dw->scale = 1e-4;
+        add_grad(lab, &c, &a, w);
     } else {
         const int64_t n = a.rows * (call == call_linear ? a.out : a.in);
         struct lab_tensor *y = lab_real(lab, &c, LAB_ACT, n, -1, 1); /* some stay as they are */
@@ -231,6 +250,9 @@ void group_experts(struct lab *lab)
         {1000, 6,   136, 264,  130},
         {700,  5,   65,  40,   3  },
         {5000, 3,   768, 1536, 0  },
+        {4000, 40,  264, 392,  9  }, /* tiles of weights: 480 */
+        {900,  120, 72,  304,  0  }, /* 360, most experts without rows */
+        {300,  2,   264, 2344, 0  }, /* many rows of tiles for one expert */
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(routes); i++)
         one_route(lab, (struct moe_case){
@@ -244,16 +266,20 @@ void group_experts(struct lab *lab)
     one_counts(lab, 513);
     lab_group(lab, "add_counts");
     for (size_t i = 0; i < CS_ARRAY_LEN(products); i++) {
-        const struct moe_case a = {
+        struct moe_case a = {
             .s = {.experts = products[i][1], .counted = products[i][4]},
             .rows = products[i][0],
             .in = products[i][2],
-            .out = products[i][3],
-            .balance = (float)(i % 2)
+            .out = products[i][3]
         };
         one_product(lab, a, "moe_linear", call_linear);
         one_product(lab, a, "moe_linear_dgrad", call_dgrad);
-        one_product(lab, a, "moe_linear_wgrad", call_wgrad);
+        for (int way = 0; way < 2 * CS_GRAD_TYPES; way++) {
+            a.grad = (enum cs_grad_type)(way / 2);
+            a.is_new = way % 2 != 0;
+            one_product(lab, a, a.is_new ? "moe_linear_wgrad, new" : "moe_linear_wgrad",
+                        call_wgrad);
+        }
     }
     lab_group(lab, "moe_linear");
     one_rows(lab, (struct rows_case){1, 1, 1});

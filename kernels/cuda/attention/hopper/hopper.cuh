@@ -142,6 +142,15 @@ __device__ __forceinline__ void cs_tma_load(uint32_t to, const CUtensorMap *map,
                  : "memory");
 }
 
+/* One box of a tensor to the L2 alone */
+__device__ __forceinline__ void cs_tma_prefetch_box(const CUtensorMap *map, int32_t x, int32_t y,
+                                                    int32_t z)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+
 /* The other way; ends with cs_bulk_commit and cs_bulk_wait. */
 __device__ __forceinline__ void cs_tma_store(const CUtensorMap *map, uint32_t from, int32_t x,
                                              int32_t y, int32_t z)
