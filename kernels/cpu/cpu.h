@@ -3,18 +3,9 @@
 #ifndef CS_KERNELS_CPU_CPU_H
 #define CS_KERNELS_CPU_CPU_H
 
+#include "core/base/clones.h"
 #include "kernels/ops.h"
 #include "kernels/round.h"
-
-/* One copy of a function per vector width, chosen at load time. All copies give the same bits: the
- * tree is compiled with -ffp-contract=off (no fused multiply-add) and every sum has an explicit
- * order of lanes. Sanitizers cannot run the resolvers, they get the portable copy. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__OPTIMIZE__) &&    \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CS_CLONES
-#endif
 
 /* Element i of the result depends on element i of the inputs only: equal pointers are fine. */
 #if defined(__clang__)

@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRECISION = 32 - 8 - 2, CHANNELS = 3 };
+#include "core/base/clones.h"
+
+enum {
+    PRECISION = 32 - 8 - 2,
+    CHANNELS = 3,
+    PIXEL = 4, /* bytes of a pixel beside those of other lines */
+    LINES = 8, /* that are resized across at a time */
+    STRIP = LINES * PIXEL,
+    COLUMNS = 64 /* bytes of a line that are resized down at a time */
+};
 
 #define SHORT_ONE 32768 /* weights of 16 bits lie below */
 
@@ -135,49 +144,94 @@ static bool weights_make(int32_t in, int32_t out, enum cs_resample filter,
     return true;
 }
 
-static uint8_t clip8(int32_t v, int precision)
+/* What a weighted sum is as a pixel. */
+static inline uint8_t clip8(int32_t v, int precision)
 {
     v >>= precision;
-    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+    v = v < 0 ? 0 : v;
+    return (uint8_t)(v > 255 ? 255 : v);
 }
 
-static void pass_horizontal(const uint8_t *src, int32_t src_width, int32_t rows, uint8_t *dst,
-                            int32_t dst_width, const struct weights *t)
+/* Pixels of a few lines side by side, so that one weight goes over all of them: (src_width, LINES, PIXEL), the last
+ * byte of each is not looked at. */
+static void gather_lines(const uint8_t *src, int32_t src_width, int32_t n_lines, uint8_t *strip)
 {
-    const int32_t half = 1 << (t->precision - 1);
-
-    for (int32_t y = 0; y < rows; y++) {
+    for (int32_t y = 0; y < n_lines; y++) {
         const uint8_t *line = src + (size_t)y * (size_t)src_width * CHANNELS;
-        uint8_t *o = dst + (size_t)y * (size_t)dst_width * CHANNELS;
-        for (int32_t x = 0; x < dst_width; x++, o += CHANNELS) {
-            const int32_t *w = t->w + (size_t)x * (size_t)t->width;
-            const uint8_t *p = line + (size_t)t->spans[x].first * CHANNELS;
-            int32_t r = half, g = r, b = r;
-            for (int32_t i = 0; i < t->spans[x].n; i++, p += CHANNELS) {
-                r += p[0] * w[i];
-                g += p[1] * w[i];
-                b += p[2] * w[i];
-            }
-            o[0] = clip8(r, t->precision);
-            o[1] = clip8(g, t->precision);
-            o[2] = clip8(b, t->precision);
+        uint8_t *to = strip + (size_t)y * PIXEL;
+        int32_t x = 0;
+        for (; x < src_width - 1; x++, to += STRIP)
+            memcpy(to, line + (size_t)x * CHANNELS, PIXEL);
+        memcpy(to, line + (size_t)x * CHANNELS, CHANNELS);
+    }
+}
+
+/* One position of all lines of the strip: p (n, STRIP), out (STRIP). */
+static inline void weigh_strip(const uint8_t *p, const int32_t *w, int32_t n, int precision,
+                               uint8_t *out)
+{
+    int32_t sum[STRIP];
+
+    for (int k = 0; k < STRIP; k++)
+        sum[k] = 1 << (precision - 1);
+    for (int32_t i = 0; i < n; i++, p += STRIP)
+        for (int k = 0; k < STRIP; k++)
+            sum[k] += p[k] * w[i];
+    for (int k = 0; k < STRIP; k++)
+        out[k] = clip8(sum[k], precision);
+}
+
+/* strip: (src_width, STRIP) */
+CS_CLONES static void pass_horizontal(const uint8_t *src, int32_t src_width, int32_t rows,
+                                      uint8_t *dst, int32_t dst_width, const struct weights *t,
+                                      uint8_t *strip)
+{
+    const size_t line = (size_t)dst_width * CHANNELS;
+    uint8_t out[STRIP];
+
+    for (int32_t y = 0; y < rows; y += LINES) {
+        const int32_t n_lines = rows - y < LINES ? rows - y : LINES;
+        gather_lines(src + (size_t)y * (size_t)src_width * CHANNELS, src_width, n_lines, strip);
+        for (int32_t x = 0; x < dst_width; x++) {
+            uint8_t *to = dst + (size_t)y * line + (size_t)x * CHANNELS;
+            weigh_strip(strip + (size_t)t->spans[x].first * STRIP,
+                        t->w + (size_t)x * (size_t)t->width, t->spans[x].n, t->precision, out);
+            for (int32_t k = 0; k < n_lines; k++)
+                memcpy(to + (size_t)k * line, out + (size_t)k * PIXEL, CHANNELS);
         }
     }
 }
 
-static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst, int32_t dst_height,
-                          const struct weights *t)
+/* COLUMNS bytes of a line from those of n lines above each other. */
+static inline void weigh_columns(const uint8_t *p, size_t line, const int32_t *w, int32_t n,
+                                 int precision, uint8_t *out)
 {
-    const int32_t half = 1 << (t->precision - 1);
-    size_t line = (size_t)width * CHANNELS;
+    int32_t sum[COLUMNS];
+
+    for (int k = 0; k < COLUMNS; k++)
+        sum[k] = 1 << (precision - 1);
+    for (int32_t i = 0; i < n; i++, p += line)
+        for (int k = 0; k < COLUMNS; k++)
+            sum[k] += p[k] * w[i];
+    for (int k = 0; k < COLUMNS; k++)
+        out[k] = clip8(sum[k], precision);
+}
+
+CS_CLONES static void pass_vertical(const uint8_t *src, int32_t width, uint8_t *dst,
+                                    int32_t dst_height, const struct weights *t)
+{
+    const size_t line = (size_t)width * CHANNELS;
 
     for (int32_t y = 0; y < dst_height; y++) {
-        const int32_t *w = t->w + (size_t)y * (size_t)t->width;
+        const int32_t *w = t->w + (size_t)y * (size_t)t->width, n = t->spans[y].n;
         const uint8_t *p = src + (size_t)t->spans[y].first * line;
         uint8_t *o = dst + (size_t)y * line;
-        for (size_t c = 0; c < line; c++) {
-            int32_t sum = half;
-            for (int32_t i = 0; i < t->spans[y].n; i++)
+        size_t c = 0;
+        for (; c + COLUMNS <= line; c += COLUMNS)
+            weigh_columns(p + c, line, w, n, t->precision, o + c);
+        for (; c < line; c++) {
+            int32_t sum = 1 << (t->precision - 1);
+            for (int32_t i = 0; i < n; i++)
                 sum += p[(size_t)i * line + c] * w[i];
             o[c] = clip8(sum, t->precision);
         }
@@ -222,7 +276,7 @@ enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t
 {
     struct weights across = {0}, down = {0};
     enum cs_status status = CS_OK;
-    uint8_t *middle = NULL;
+    uint8_t *middle = NULL, *strip = NULL;
     const uint8_t *from = src;
 
     CS_ASSERT(src_width >= 1 && src_height >= 1 && dst_width >= 1 && dst_height >= 1);
@@ -234,16 +288,19 @@ enum cs_status cs_resize_rgb_with(const uint8_t *src, int32_t src_width, int32_t
         return resize_nearest(src, src_width, src_height, dst, dst_width, dst_height, err);
     if (src_width != dst_width && src_height != dst_height)
         middle = malloc((size_t)dst_width * (size_t)src_height * CHANNELS);
+    if (src_width != dst_width)
+        strip = calloc((size_t)src_width, STRIP);
     if ((src_width != dst_width && !weights_make(src_width, dst_width, filter, kind, &across)) ||
         (src_height != dst_height && !weights_make(src_height, dst_height, filter, kind, &down)) ||
-        (src_width != dst_width && src_height != dst_height && middle == NULL)) {
+        (src_width != dst_width && src_height != dst_height && middle == NULL) ||
+        (src_width != dst_width && strip == NULL)) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory to resize %d x %d to %d x %d", src_width,
                          src_height, dst_width, dst_height);
         goto out;
     }
     if (src_width != dst_width) {
         uint8_t *to = middle != NULL ? middle : dst;
-        pass_horizontal(src, src_width, src_height, to, dst_width, &across);
+        pass_horizontal(src, src_width, src_height, to, dst_width, &across, strip);
         from = to;
     }
     if (src_height != dst_height)
@@ -252,6 +309,7 @@ out:
     weights_free(&across);
     weights_free(&down);
     free(middle);
+    free(strip);
     return status;
 }
 
