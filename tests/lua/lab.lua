@@ -159,7 +159,7 @@ same("end", m[4].at .. " " .. m[4].bytes, "9 0")
 same("span", disturbed {}.span_bubble["llm.3"], 0)
 for words, args in pairs {
   ["there is no stage llm.9"] = { stragglers = { { stage = "llm.9", factor = 2 } } },
-  ["rank 4 of copy 0: there are 4 ranks in 1 copies"] = { stragglers = { { rank = 4, copy = 0, factor = 2 } } },
+  ["rank 4 of copy 0: there are 4 ranks in 1 copy"] = { stragglers = { { rank = 4, copy = 0, factor = 2 } } },
   ["give stage, or rank"] = { stragglers = { { factor = 2 } } },
   ["'stragglers' item 1 must be a table, got number"] = { stragglers = { 2 } },
   ["latency is 3: 0 to the hop, 1"] = { hop = 1, latency = 3 },
