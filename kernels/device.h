@@ -34,13 +34,20 @@
 
 enum { CS_DEVICE_COMM_ID = 128 };
 
+/* Memory of the device that each rank of a SUMS communicator on one host takes for every other one, while they are at
+ * most so many. */
+#define CS_DEVICE_COMM_RING_BYTES ((size_t)32 << 20)
+
+enum { CS_DEVICE_COMM_RING_RANKS = 8 };
+
 /* what a communicator is for: how much of the device it may take */
 enum cs_device_comm_kind {
     CS_DEVICE_COMM_LANE,  /* a channel: two ranks, messages one way, beside computing */
     CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
     CS_DEVICE_COMM_BULK,  /* two ranks, large messages both ways while nothing else runs */
     CS_DEVICE_COMM_ROWS,  /* messages between all ranks, large ones, beside computing */
-    CS_DEVICE_COMM_SUMS   /* sums that all ranks wait for, large ones, partly beside computing */
+    CS_DEVICE_COMM_SUMS,  /* sums that all ranks wait for, large ones, partly beside computing */
+    CS_DEVICE_COMM_TOTALS /* sums of large buffers at the end of a step */
 };
 
 /* One of several messages that go together. */
@@ -57,7 +64,9 @@ struct cs_device_move {
  * there. */
 struct cs_device_comm_ops {
     enum cs_status (*new_id)(char id[CS_DEVICE_COMM_ID], struct cs_err *err);
-    /* all n ranks call it; returns when the communicator is ready and connected */
+    /* All n ranks call it; returns when the communicator is ready and what its kind is for has been done once, so that
+     * nothing is connected in a step: LANE, BULK, ROWS: messages; GROUP: reduce_scatter and all_gather; SUMS: messages
+     * and all_reduce; TOTALS: all_reduce. */
     enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n,
                            enum cs_device_comm_kind kind, void **comm, struct cs_err *err);
     /* All at once: no order of sends and receives can wait for ever, as calls on one stream could.

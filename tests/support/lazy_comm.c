@@ -19,9 +19,19 @@ struct meeting {
     struct message *first[MAX_RANKS][MAX_RANKS], *last[MAX_RANKS][MAX_RANKS]; /* from, to */
 };
 
+/* What is done once when a communicator of a kind is opened, so that nothing is connected in a step. */
+enum { MESSAGES = 1, PARTS = 2, SUMS = 4 };
+
+static const unsigned connected[] = {
+    [CS_DEVICE_COMM_LANE] = MESSAGES, [CS_DEVICE_COMM_GROUP] = PARTS,
+    [CS_DEVICE_COMM_BULK] = MESSAGES, [CS_DEVICE_COMM_ROWS] = MESSAGES,
+    [CS_DEVICE_COMM_TOTALS] = SUMS,   [CS_DEVICE_COMM_SUMS] = MESSAGES | SUMS,
+};
+
 struct member {
     struct meeting *meeting;
     int rank;
+    unsigned connected;
     bool is_late; /* what comes is there when it is waited for */
 };
 
@@ -53,7 +63,7 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     memcpy(&number, id, sizeof number);
     CS_ASSERT(m != NULL && rank < n && n <= MAX_RANKS);
     pthread_mutex_lock(&lock);
-    *m = (struct member){meetings[number], rank,
+    *m = (struct member){meetings[number], rank, connected[kind],
                          kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_ROWS};
     m->meeting->n = n;
     m->meeting->n_open++;
@@ -101,6 +111,7 @@ static enum cs_status move(void *comm, const struct cs_device_move *moves, int n
 {
     const struct member *m = comm;
     (void)err;
+    CS_ASSERT((m->connected & MESSAGES) != 0);
     for (int i = 0; i < n; i++)
         if (moves[i].is_send)
             push(m, moves[i].peer, moves[i].data, moves[i].bytes);
@@ -151,7 +162,7 @@ static enum cs_status all_gather(void *comm, const void *from, void *to, size_t 
     const struct member *m = comm;
     char *all = malloc(bytes * (size_t)m->meeting->n + 1);
     (void)err;
-    CS_ASSERT(all != NULL);
+    CS_ASSERT(all != NULL && (m->connected & PARTS) != 0);
     for (int r = 0; r < m->meeting->n; r++)
         if (r != m->rank)
             push(m, r, from, bytes);
@@ -198,7 +209,7 @@ static enum cs_status reduce_scatter(void *comm, const void *from, void *to, siz
                                       .to = to,
                                       .to_bytes = bytes};
     (void)err;
-    CS_ASSERT(type == CS_GRAD_F32);
+    CS_ASSERT(type == CS_GRAD_F32 && (m->connected & PARTS) != 0);
     float *sum = sum_of(m, from, count, count);
     memcpy(cs_lazy_pending_add(&work), sum, bytes);
     free(sum);
@@ -215,7 +226,7 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
                                       .to = data,
                                       .to_bytes = n * sizeof(float)};
     (void)err;
-    CS_ASSERT(type == CS_GRAD_F32);
+    CS_ASSERT(type == CS_GRAD_F32 && (m->connected & SUMS) != 0);
     float *sum = sum_of(m, data, 0, n);
     memcpy(cs_lazy_pending_add(&work), sum, work.to_bytes);
     free(sum);

@@ -1,8 +1,10 @@
 /* Plans of small real models: cuts, ranks, gradients, budgets, refusals. */
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/stage/windows.h"
 #include "core/plan/derive.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_json.h"
+#include "core/search/problem/problem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -616,15 +618,11 @@ static void what_is_said_to_fit_fits(void **state)
 }
 
 /* the fewest bytes of a device on which the plan fits; the refusal of one less is in m->err */
-static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
+static int64_t least_memory_of(struct cs_test_planned *m, int32_t devices_per_node)
 {
     struct cs_device_class device = *cs_device_class_find("a40-48g");
-    struct cs_cluster cluster = {&device, 8, 8};
+    struct cs_cluster cluster = {&device, 64 / devices_per_node, devices_per_node};
     int64_t bad = 1, good = INT64_C(1) << 40;
-    for (int32_t i = 0; i < m->spec->n_parallel; i++) {
-        m->spec->parallel[i].pp = 1;
-        m->spec->parallel[i].recompute = recompute;
-    }
     while (good - bad > 1) {
         device.mem_bytes = bad + (good - bad) / 2;
         if (cs_plan_make(m->spec, m->graph, &cluster, m->arena, &m->plan, &m->err) == CS_OK)
@@ -636,6 +634,66 @@ static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
     assert_int_equal(cs_plan_make(m->spec, m->graph, &cluster, m->arena, &m->plan, &m->err),
                      CS_PLAN);
     return good;
+}
+
+static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
+{
+    for (int32_t i = 0; i < m->spec->n_parallel; i++) {
+        m->spec->parallel[i].pp = 1;
+        m->spec->parallel[i].recompute = recompute;
+    }
+    return least_memory_of(m, 8);
+}
+
+/* Ranks of one host that share matrices or experts have rings for each other; of several hosts they have none. */
+static void communicators_take_their_part_of_the_memory(void **state)
+{
+    static const struct {
+        int32_t devices_per_node, tp, ep;
+        int64_t rings;
+    } rows[] = {
+        {8,  1,  1,  0 },
+        {8,  2,  1,  1 },
+        {8,  4,  2,  4 },
+        {8,  8,  8,  14},
+        {4,  8,  4,  3 },
+        {16, 16, 16, 0 }
+    };
+
+    (void)state;
+    const struct cs_device_class *gpu = cs_device_class_find("h100-80g"),
+                                 *cpu = cs_device_class_find("cpu");
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        assert_int_equal(cs_window_bytes(gpu, rows[i].devices_per_node, rows[i].tp, rows[i].ep),
+                         rows[i].rings << 25);
+        assert_int_equal(cs_window_bytes(cpu, rows[i].devices_per_node, rows[i].tp, rows[i].ep), 0);
+    }
+    struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){.n_encoders = -1, .llm_tp = 4});
+    assert_int_equal(least_memory_of(&m, 8) - least_memory_of(&m, 1), 3 << 25);
+    cs_test_planned_free(&m);
+}
+
+/* What a search takes for work of layers has them too. */
+static void searches_count_what_communicators_take(void **state)
+{
+    (void)state;
+    struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){.n_encoders = -1});
+    for (int is_gpu = 0; is_gpu < 2; is_gpu++) {
+        const struct cs_cluster cluster = {cs_device_class_find(is_gpu ? "h100-80g" : "cpu"), 1, 8};
+        struct cs_search_problem *problem;
+        int n = 0;
+        if (cs_search_problem_make(m.spec, m.graph, &cluster, NULL, false, m.arena, &problem,
+                                   &m.err) != CS_OK)
+            fail_msg("%s", m.err.text);
+        for (int32_t i = 0; i < problem->branch[0].n_options; i++) {
+            const struct cs_search_option *o = &problem->branch[0].option[i];
+            n += o->tp > 1;
+            for (int32_t l = 0; l < problem->branch[0].n_layers; l++)
+                assert_int_equal(o->layer[l].work_bytes >> 25, is_gpu ? o->tp - 1 : 0);
+        }
+        assert_true(n > 0);
+    }
+    cs_test_planned_free(&m);
 }
 
 /* Branches of one stage are cut in one way, so it is the whole need of a rank that decides. */
@@ -657,6 +715,8 @@ static void a_cut_knows_what_is_made_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(communicators_take_their_part_of_the_memory),
+        cmocka_unit_test(searches_count_what_communicators_take),
         cmocka_unit_test(encoders_come_first_then_the_llm),
         cmocka_unit_test(edges_follow_the_feeds),
         cmocka_unit_test(parts_of_a_spec_make_the_plan_of_the_whole),

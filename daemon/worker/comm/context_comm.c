@@ -3,7 +3,12 @@
 
 #include <stdlib.h>
 
+#include "core/plan/cost/stage/windows.h"
 #include "worker/comm/group.h"
+
+_Static_assert(CS_WINDOW_RING_BYTES == (int64_t)CS_DEVICE_COMM_RING_BYTES &&
+                   (int)CS_WINDOW_RANKS == (int)CS_DEVICE_COMM_RING_RANKS,
+               "plans count what communicators take");
 
 struct cs_context_comm {
     struct cs_device *device;
@@ -26,11 +31,11 @@ static const struct kind {
     enum cs_device_comm_kind comm;
     bool is_urgent;
 } kinds[CS_GROUP_KINDS] = {
-    [CS_GROUP_CP] = {"its context",                                CS_DEVICE_COMM_ROWS,  false},
-    [CS_GROUP_TP] = {"those that share its matrices",              CS_DEVICE_COMM_SUMS,  true },
-    [CS_GROUP_EP] = {"those that have its other experts",          CS_DEVICE_COMM_SUMS,  true },
-    [CS_GROUP_ITEMS] = {"those that share the items of its encoders", CS_DEVICE_COMM_ROWS,  false},
-    [CS_GROUP_COPIES] = {"those that have copies of its encoders",     CS_DEVICE_COMM_GROUP, false},
+    [CS_GROUP_CP] = {"its context",                                CS_DEVICE_COMM_ROWS,   false},
+    [CS_GROUP_TP] = {"those that share its matrices",              CS_DEVICE_COMM_SUMS,   true },
+    [CS_GROUP_EP] = {"those that have its other experts",          CS_DEVICE_COMM_SUMS,   true },
+    [CS_GROUP_ITEMS] = {"those that share the items of its encoders", CS_DEVICE_COMM_ROWS,   false},
+    [CS_GROUP_COPIES] = {"those that have copies of its encoders",     CS_DEVICE_COMM_TOTALS, false},
 };
 
 enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_plan *plan,

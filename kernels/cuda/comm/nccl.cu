@@ -27,9 +27,10 @@ static const struct {
     {32, 32}, /* bulk */
     {32, 32}, /* rows */
     {32, 32}, /* sums */
+    {1,  16}, /* totals */
 };
 
-static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_SUMS + 1, "one for every kind");
+static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_TOTALS + 1, "one for every kind");
 
 enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
 
@@ -351,12 +352,10 @@ static enum cs_status warm_up_all(struct comm *c, int rank, int n_ranks, char *d
     return status;
 }
 
-/* Sums of all sizes: each way of making them connects by itself. Messages too, for gradients that some
- * of the ranks have in common. */
-static enum cs_status warm_up_sums(struct comm *c, int rank, int n_ranks, char *data, size_t part,
-                                   cudaStream_t stream, struct cs_err *err)
+/* Sums of all sizes: each way of making them connects by itself. */
+static enum cs_status warm_up_sums(struct comm *c, char *data, cudaStream_t stream,
+                                   struct cs_err *err)
 {
-    CS_TRY(warm_up_all(c, rank, n_ranks, data, part, stream, err));
     for (size_t bytes = WARM_UP_BYTES; bytes >= 1024; bytes /= 4)
         CS_TRY(all_reduce(c, data, bytes / sizeof(float), CS_GRAD_F32, stream, err));
     return CS_OK;
@@ -372,8 +371,11 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
         return move(c, &one, 1, stream, err);
     if (kind == CS_DEVICE_COMM_BULK || kind == CS_DEVICE_COMM_ROWS)
         return warm_up_all(c, rank, n_ranks, data, part, stream, err);
-    if (kind == CS_DEVICE_COMM_SUMS)
-        return warm_up_sums(c, rank, n_ranks, data, part, stream, err);
+    if (kind ==
+        CS_DEVICE_COMM_SUMS) /* messages too, for gradients that some of the ranks have in common */
+        CS_TRY(warm_up_all(c, rank, n_ranks, data, part, stream, err));
+    if (kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_TOTALS)
+        return warm_up_sums(c, data, stream, err);
     CS_TRY(reduce_scatter(c, data, data + part * (size_t)rank, part / sizeof(float), CS_GRAD_F32,
                           stream, err));
     return all_gather(c, data + part * (size_t)rank, data, part, stream, err);

@@ -19,6 +19,9 @@ enum { MOST_RANKS = 8 };
 #define PIECE ((size_t)8 << 20)
 #define RING  (SLOTS * PIECE)
 
+static_assert(RING == CS_DEVICE_COMM_RING_BYTES && (int)MOST_RANKS == CS_DEVICE_COMM_RING_RANKS,
+              "plans count what a window takes");
+
 struct peer {
     char *window;         /* the peer's, as it is mapped here */
     cudaStream_t out, in; /* what goes there, what comes from there */

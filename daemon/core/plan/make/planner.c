@@ -14,6 +14,7 @@
 #include "core/plan/cost/stage/recompute.h"
 #include "core/plan/cost/stage/scratch.h"
 #include "core/plan/cost/stage/stages.h"
+#include "core/plan/cost/stage/windows.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/derive.h"
 #include "core/plan/groups.h"
@@ -161,20 +162,24 @@ static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *er
     const bool is_split = p->placing.schedule->splits_backward;
     for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
         int64_t bytes = 0, work = 0;
-        int32_t last = 0;
+        int32_t last = 0, tp = 1, ep = 1;
         for (int32_t s = 0; s < p->plan->n_stages; s++) {
             const struct cs_stage *st = &p->plan->stages[s];
             if (st->rank != r)
                 continue;
             const int64_t own = cs_stage_scratch_bytes(p->graph, p->plan, s, element);
             const int64_t held = is_split ? cs_stage_held_bytes(p->graph, p->plan, s, element) : 0;
+            const struct cs_rank_shape shape = cs_plan_shape(p->plan, s);
             work = own > work ? own : work;
+            tp = shape.tp > tp ? shape.tp : tp;
+            ep = shape.ep > ep ? shape.ep : ep;
             last = st->branch;
             bytes += st->weight_bytes + st->state_bytes +
                      (int64_t)(cs_planner_alive(p, st->branch, st->index) *
                                (double)(st->saved_bytes + held));
         }
-        bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element);
+        bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element) +
+                 cs_window_bytes(p->cluster->device, p->cluster->devices_per_node, tp, ep);
         if (bytes > cap) {
             char needs[CS_UNITS_CAP], more[CS_UNITS_CAP];
             cs_bytes_print(needs, sizeof needs, (uint64_t)bytes);

@@ -7,7 +7,7 @@
  *   activations saved per slot * slots in flight
  *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
  *               gradient that flows: one in use, one on its way
- *   workspace   what a layer needs while it runs: logits of the head; under full recompute the
+ *   workspace   what communicators take (core/plan/cost/stage/windows.h), and what a layer needs while it runs: logits of the head; under full recompute the
  *               activations of the one layer that is done again. Beside it what zero 2 and 3 make whole, its
  *               gradients, its weights: on a GPU of two layers that follow each other, where one comes or
  *               goes while the other works (core/plan/cost/stage/zero.h)

@@ -7,6 +7,7 @@
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/experts.h"
 #include "core/plan/cost/round.h"
+#include "core/plan/cost/stage/windows.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/make/planner.h"
 
@@ -279,6 +280,7 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
     out->blind_ns = 3 * out->fwd_ns + redo;
     count_bytes(b, layer, at.tp, out);
     count_saved(b, layer, &at, out);
+    out->work_bytes += cs_window_bytes(b->device, b->node, at.tp, at.ep);
 }
 
 /* Heads move, or keys: as the job says, else what takes less, as plans choose. */
