@@ -225,9 +225,9 @@ static void one_rows(struct lab *lab, struct rows_case a)
     lab_run(lab, &heads);
     struct lab_case added = {.what = "add_heads", .call = call_add_heads, .args = &a};
     lab_real(lab, &added, LAB_ACT, a.rows * (a.terms * a.n + 8), -1, 1);
-    struct lab_tensor *sum = lab_real(lab, &added, LAB_ACT, a.rows * a.terms * (a.n + 8), -1, 1);
-    sum->rel = rel;
-    sum->floor = 1e-6;
+    struct lab_tensor *out = lab_real(lab, &added, LAB_ACT, a.rows * a.terms * (a.n + 8), -1, 1);
+    out->rel = rel;
+    out->floor = 1e-6;
     lab_run(lab, &added);
 }
 
