@@ -74,16 +74,20 @@ void cs_cuda_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape 
 
 /* ---- merging ---- */
 
-/* One block per row (tokens) of one head. The own row of every part is read before o is written, so
- * o and lse may be a part. */
+/* 2^shift neighbours of a warp have a row of a head, a pack of columns each. They read the own row of every part before
+ * o and lse are written, so these may be a part. */
 template <typename T>
 __global__ void __launch_bounds__(MERGE_THREADS)
     merge_kernel(struct cs_attention_shape s, int32_t n, int64_t part_stride, const T *part_o,
-                 const float *part_lse, T *o, float *lse)
+                 const float *part_lse, T *o, float *lse, int32_t shift)
 {
-    const int32_t row = (int32_t)blockIdx.x, head = (int32_t)blockIdx.y;
-    const int64_t at = (int64_t)row * s.o_stride + (int64_t)head * s.head_dim;
-    const int64_t at_lse = (int64_t)head * s.tokens + row;
+    const int64_t i = (int64_t)blockIdx.x * MERGE_THREADS + threadIdx.x, vector = i >> shift;
+    const int32_t lanes = 1 << shift, lane = (int32_t)i & (lanes - 1);
+    const bool is_there = vector < (int64_t)s.tokens * s.heads;
+    const int64_t row = is_there ? cs_row_of(vector, s.heads) : 0,
+                  head = is_there ? vector - row * s.heads : 0;
+    const int64_t at = row * s.o_stride + head * s.head_dim;
+    const int64_t at_lse = head * s.tokens + row;
     const int64_t lse_stride = (int64_t)s.heads * s.tokens;
     float max = -INFINITY, sum = 0.0f;
     for (int32_t p = 0; p < n; p++)
@@ -92,17 +96,22 @@ __global__ void __launch_bounds__(MERGE_THREADS)
     for (int32_t p = 0; sees && p < n; p++)
         sum += expf(part_lse[p * lse_stride + at_lse] - max);
     const float all = sees ? max + logf(sum) : -INFINITY;
-    for (int32_t d = (int32_t)threadIdx.x; d < s.head_dim; d += (int32_t)blockDim.x) {
-        float x = 0.0f;
+    for (int32_t d = CS_PACK * lane; is_there && d < s.head_dim; d += CS_PACK * lanes) {
+        float x[CS_PACK] = {};
         for (int32_t p = 0; sees && p < n; p++) {
             const float own = part_lse[p * lse_stride + at_lse];
-            if (own != -INFINITY)
-                x += expf(own - all) * cs_to_float(part_o[p * part_stride + at + d]);
+            if (own == -INFINITY)
+                continue;
+            const float weight = expf(own - all);
+            float v[CS_PACK];
+            cs_load_pack(part_o + p * part_stride + at + d, s.head_dim - d, v);
+            for (int j = 0; j < CS_PACK; j++)
+                x[j] += weight * v[j];
         }
-        o[at + d] = cs_from_float<T>(x);
+        cs_store_pack(o + at + d, s.head_dim - d, x);
     }
-    __syncthreads();
-    if (threadIdx.x == 0)
+    __syncwarp();
+    if (is_there && lane == 0)
         lse[at_lse] = all;
 }
 
@@ -113,15 +122,17 @@ void cs_cuda_attention_merge(struct cs_ctx *ctx, const struct cs_attention_shape
 {
     if (shape->tokens <= 0 || shape->heads <= 0)
         return;
-    if (n_parts < 1 || shape->heads > 65535) {
-        CS_CUDA_REFUSE(ctx, CS_INVALID, "attention_merge: %d parts of %d heads", n_parts,
-                       shape->heads);
+    if (n_parts < 1) {
+        CS_CUDA_REFUSE(ctx, CS_INVALID, "attention_merge: %d parts", n_parts);
         return;
     }
-    const dim3 grid((unsigned)shape->tokens, (unsigned)shape->heads);
-    const unsigned threads = (unsigned)min(MERGE_THREADS, (shape->head_dim + 31) / 32 * 32);
-    merge_kernel<T><<<grid, threads, 0, cs_cuda_stream_of(ctx)>>>(
-        *shape, n_parts, part_stride, (const T *)part_o, part_lse, (T *)o, lse);
+    int32_t shift = 0;
+    while (shift < 5 && CS_PACK << shift < shape->head_dim)
+        shift++;
+    const int64_t threads = ((int64_t)shape->tokens * shape->heads) << shift;
+    const unsigned blocks = (unsigned)((threads + MERGE_THREADS - 1) / MERGE_THREADS);
+    merge_kernel<T><<<blocks, MERGE_THREADS, 0, cs_cuda_stream_of(ctx)>>>(
+        *shape, n_parts, part_stride, (const T *)part_o, part_lse, (T *)o, lse, shift);
     CS_CUDA_LAUNCHED(ctx, "attention_merge");
 }
 
