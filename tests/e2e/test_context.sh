@@ -131,15 +131,15 @@ LUA
 write_found '{ vision = 64, llm = 256 }'
 expect_rc 0 "$C" plan found.lua
 if grep -q "A slot is split only" "$work/said"; then fail "context_rows where all slots are alike"; fi
-write_found '{ vision = 64, llm = 256 }, { vision = 0, llm = 90 }, { vision = 0, llm = 80 }, { vision = 0, llm = 70 }'
+write_found '{ vision = 64, llm = 256 }, { vision = 0, llm = 48 }, { vision = 0, llm = 44 }, { vision = 0, llm = 40 }'
 expect_rc 0 "$C" plan found.lua
-expect_text "A slot is split only where a rank would have more than 90 of its rows"
+expect_text "A slot is split only where a rank would have more than 48 of its rows"
 expect_rc 0 "$C" plan rows.lua
-expect_text "context_rows 90"
+expect_text "context_rows 48"
 id=$(submit found.lua --pick 1)
 "$C" wait "$id" >/dev/null || fail "the picked plan: exit $?, $(job "$id" reason)"
 ranks_are "$id" 3
-[ "$(field context_rows <"$jobs/$id/plan.json")" = 90 ] || fail "the picked plan splits short slots"
+[ "$(field context_rows <"$jobs/$id/plan.json")" = 48 ] || fail "the picked plan splits short slots"
 
 # --- a job goes on with other numbers of ranks: as the one that nothing disturbed
 long=("${common[@]}" steps=100000 lr=1e-4)

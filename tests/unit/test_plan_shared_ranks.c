@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/edges.h"
 #include "core/plan/cost/experts.h"
@@ -170,6 +171,66 @@ static void exchanges_are_chosen_by_cost(void **state)
         json_decref(root);
         cs_arena_free(arena);
     }
+}
+
+/* Attention looks at the own keys first where that hides more of exchanges than merging costs: over slow links, not
+ * where attention takes nearly all of the time, nor where heads move or nobody is met; and plans keep it. */
+static void own_keys_come_first_where_it_saves(void **state)
+{
+    static const struct {
+        const char *device;
+        struct cs_test_spec options;
+        bool own_first;
+    } rows[] = {
+  /* clang-format off */
+        {"a40-48g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, true},
+        {"a40-48g", {.llm_cp = 2, .llm_keys = HEADS(32, 32), .exchange = "heads", .seq_tokens = 16384}, false},
+        {"a40-48g", {.llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
+        {"h100-80g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 65536}, false},
+        {"cpu", {.llm_cp = 2, .llm_keys = HEADS(4, 2), .seq_tokens = 256, .llm_width = 64}, true},
+        {"cpu", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
+  /* clang-format on */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = rows[i].options;
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_plan *plan, *again;
+        struct cs_spec *spec;
+        struct cs_graph *graph;
+        struct cs_err err = {.text = ""};
+        options.n_encoders = -1;
+        options.llm_width = options.llm_width > 0 ? options.llm_width : 2048;
+        json_t *root = cs_test_spec_json(&options);
+        assert_int_equal(cs_spec_read(root, arena, &spec, &err), CS_OK);
+        assert_int_equal(cs_graph_build(spec, true, arena, &graph, &err), CS_OK);
+        if (plan_in(arena, rows[i].device, root, &plan, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        if (plan->keys_own_first != rows[i].own_first ||
+            says(plan, "keys of a rank itself") != rows[i].own_first)
+            fail_msg("row %zu: %s", i, plan->n_why > 2 ? plan->why[2] : "");
+        json_t *json = cs_plan_json(plan, graph);
+        if (cs_plan_read(json, graph, arena, &again, &err) != CS_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(again->keys_own_first, plan->keys_own_first);
+        json_object_set_new(json, "context_own_first", json_integer(1));
+        assert_int_equal(cs_plan_read(json, graph, arena, &again, &err), CS_CORRUPT);
+        json_decref(json);
+        json_decref(root);
+        cs_arena_free(arena);
+    }
+}
+
+/* Partial results take memory: of queries' gradients and of outputs. */
+static void own_keys_take_memory(void **state)
+{
+    const struct cs_attention a = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 8};
+    (void)state;
+    const int64_t at_once = cs_context_bytes(&a, 2, 1000, 600, false, 2),
+                  in_parts = cs_context_bytes(&a, 2, 1000, 600, true, 2);
+    assert_int_equal(in_parts - at_once, 600 * (4 + 2 * 2) * 8 * 2);
+    assert_int_equal(cs_context_bytes(&a, 1, 1000, 600, true, 2), 0);
 }
 
 /* Bytes of the language model's only stage: weights, and what trains them. */
@@ -358,6 +419,8 @@ int main(void)
         cmocka_unit_test(gpus_split_rows_and_matrices),
         cmocka_unit_test(what_ranks_cannot_share_is_refused),
         cmocka_unit_test(exchanges_are_chosen_by_cost),
+        cmocka_unit_test(own_keys_come_first_where_it_saves),
+        cmocka_unit_test(own_keys_take_memory),
         cmocka_unit_test(ranks_with_some_experts_have_less),
         cmocka_unit_test(ways_to_experts_take_what_travels),
         cmocka_unit_test(splitting_rows_keeps_less),

@@ -74,11 +74,22 @@ int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
     return (int64_t)((double)n / seq * cs_context_room(seq, cp, plan->context_rows));
 }
 
-int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
-                         int64_t rows, int element)
+/* Gradients of queries lie like these, in rows with keys and values. */
+static int64_t part_bytes(const struct cs_attention *attention, int64_t rows, int element)
 {
-    return cp == 1 ? 0
-                   : 2 * cs_attention_kv_width(attention) * element * (2 * seq + (cp - 1) * rows);
+    const int64_t q = cs_attention_q_width(attention), kv = cs_attention_kv_width(attention);
+    const int64_t fwd = q * element + (int64_t)2 * attention->n_heads * (int64_t)sizeof(float),
+                  bwd = (q + 2 * kv) * element;
+    return rows * (fwd > bwd ? fwd : bwd);
+}
+
+int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
+                         int64_t rows, bool own_first, int element)
+{
+    if (cp == 1)
+        return 0;
+    return 2 * cs_attention_kv_width(attention) * element * (2 * seq + (cp - 1) * rows) +
+           (own_first ? part_bytes(attention, rows, element) : 0);
 }
 
 /* Backward: queries, keys, values, output and its gradient; and the gradients of the first three. */

@@ -25,9 +25,10 @@ int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_eac
  * those of several slots. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
 /* What attention takes while it runs: keys and values of all rows of the slot and their gradients, and
- * those of the rank's own rows as they come from every other rank. 0 where rows are not split. */
+ * those of the rank's own rows as they come from every other rank; where the own keys are attended to by
+ * themselves also an output with its statistics, or a gradient of queries, of either part. 0 where rows are not split. */
 int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
-                         int64_t rows, int element);
+                         int64_t rows, bool own_first, int element);
 
 /* The same where heads are exchanged, of a rank's heads behind tp: rows of its part of them as they go, as they come and
  * in the order of the slot. They divide. */

@@ -111,6 +111,8 @@ struct cs_plan {
     int32_t
         context_rows; /* of a rank, before more ranks of a context split a slot (context.h); 0: all do */
     bool moves_heads; /* ranks of a context exchange heads, not keys (context.h) */
+    bool
+        keys_own_first; /* where keys are: attention over the own ones by itself, while others come */
     struct cs_slot_budget budget;
     /* tied head: embedding and head are on different stages, their gradients meet once a step */
     bool is_tied_across;

@@ -214,6 +214,8 @@ static json_t *core_json(const struct cs_plan *plan, const struct cs_graph *grap
         json_object_set_new(object, "context_rows", json_integer(plan->context_rows));
     if (plan->moves_heads) /* nor have plans of ranks that exchange keys */
         json_object_set_new(object, "context_exchange", json_string("heads"));
+    if (plan->keys_own_first) /* nor have plans whose attention waits for keys */
+        json_object_set_new(object, "context_own_first", json_true());
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "edges", edges);
     json_object_set_new(object, "budget", budget_json(&plan->budget));
@@ -702,7 +704,8 @@ static enum cs_status check_keys(const json_t *json, struct cs_err *err)
             return cs_fail(err, CS_CORRUPT, "plan: key \"%s\" is missing", keys[i]);
     const size_t optional = (json_object_get(json, "dp") != NULL ? 1u : 0u) +
                             (json_object_get(json, "context_rows") != NULL ? 1u : 0u) +
-                            (json_object_get(json, "context_exchange") != NULL ? 1u : 0u);
+                            (json_object_get(json, "context_exchange") != NULL ? 1u : 0u) +
+                            (json_object_get(json, "context_own_first") != NULL ? 1u : 0u);
     if (json_object_size(json) != CS_ARRAY_LEN(keys) + optional)
         return cs_fail(err, CS_CORRUPT, "plan: there are keys that " SCHEMA " does not know");
     return CS_OK;
@@ -712,7 +715,12 @@ static enum cs_status read_exchange(struct reader *r, struct cs_err *err)
 {
     const json_t *given = json_object_get(r->json, "context_exchange");
     const char *word = json_string_value(given);
+    const json_t *first = json_object_get(r->json, "context_own_first");
     r->plan->moves_heads = word != NULL && strcmp(word, "heads") == 0;
+    r->plan->keys_own_first = first != NULL;
+    if (first != NULL && (!json_is_true(first) || r->plan->moves_heads))
+        return cs_fail(err, CS_CORRUPT,
+                       "plan: context_own_first is not true of a plan that exchanges keys");
     return given == NULL || r->plan->moves_heads
                ? CS_OK
                : cs_fail(err, CS_CORRUPT, "plan: context_exchange is not \"heads\"");

@@ -84,6 +84,7 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         .rows_each = plan->context_rows,
         .how = t->config.spec->context,
         .moves_heads = plan->moves_heads,
+        .own_first = plan->keys_own_first,
         .tp = {.ranks = shape.tp, .at = at.tp}
     };
     CS_TRY(choose_own_first(&config.own_first, err));

@@ -1,6 +1,14 @@
 /* Sums up both ways over the layers of the LLM. */
 #include "core/plan/cost/context_choice.h"
+
+#include "core/plan/cost/context_exchanges.h"
 #include "core/plan/cost/round.h"
+
+static struct cs_layer_cost share_of(const struct cs_layer_cost *whole, int32_t tp)
+{
+    return (struct cs_layer_cost){cs_over(whole->fwd_ns, tp), cs_over(whole->bwd_input_ns, tp),
+                                  cs_over(whole->bwd_weight_ns, tp)};
+}
 
 struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
                                         const struct cs_context_slot_costs *of, int32_t tp)
@@ -8,10 +16,7 @@ struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
     const struct cs_branch *llm = &of->graph->branches[of->graph->llm];
     struct cs_context_way way = {0, 0};
     for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
-        const struct cs_layer_cost *whole = &of->cost[i];
-        struct cs_layer_cost fixed,
-            cost = {cs_over(whole->fwd_ns, tp), cs_over(whole->bwd_input_ns, tp),
-                    cs_over(whole->bwd_weight_ns, tp)};
+        struct cs_layer_cost fixed, cost = share_of(&of->cost[i], tp);
         cs_context_layer_cost(work, of->graph, &of->graph->layers[i], &of->parts[i], of->device, tp,
                               &cost, &fixed);
         way.ns += cost.fwd_ns + cost.bwd_input_ns;
@@ -23,4 +28,23 @@ struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
 bool cs_context_prefers_heads(const struct cs_context_way *keys, const struct cs_context_way *heads)
 {
     return heads->ns < keys->ns - keys->ns / 20;
+}
+
+int64_t cs_context_own_first_saves(const struct cs_context_work *work,
+                                   const struct cs_context_slot_costs *of, int32_t tp)
+{
+    const struct cs_branch *llm = &of->graph->branches[of->graph->llm];
+    int64_t ns = 0;
+    for (int32_t i = llm->first_layer; i < llm->first_layer + llm->n_layers; i++) {
+        const struct cs_layer_cost cost = share_of(&of->cost[i], tp);
+        ns += cs_context_own_first_ns(work, of->graph, &of->graph->layers[i], &of->parts[i],
+                                      of->device, tp, &cost);
+    }
+    return ns;
+}
+
+bool cs_context_prefers_own_first(const struct cs_context_work *work,
+                                  const struct cs_context_slot_costs *of, int32_t tp)
+{
+    return cs_context_own_first_saves(work, of, tp) > cs_context_way_of(work, of, tp).ns / 100;
 }

@@ -12,8 +12,9 @@ struct cs_context_way {
 };
 
 struct cs_context_choice {
-    bool moves_heads;
-    bool is_open; /* the job leaves it to costs, and both can be: keys and heads are set */
+    bool moves_heads, own_first;
+    int64_t saved_ns; /* of a full slot and its backward by own_first */
+    bool is_open;     /* the job leaves it to costs, and both can be: keys and heads are set */
     struct cs_context_way keys, heads;
 };
 
@@ -28,6 +29,11 @@ struct cs_context_slot_costs {
 
 struct cs_context_way cs_context_way_of(const struct cs_context_work *work,
                                         const struct cs_context_slot_costs *of, int32_t tp);
+/* What tiles of the own keys before those that come would save (context_exchanges.h), and whether it is a hundredth. */
+int64_t cs_context_own_first_saves(const struct cs_context_work *work,
+                                   const struct cs_context_slot_costs *of, int32_t tp);
+bool cs_context_prefers_own_first(const struct cs_context_work *work,
+                                  const struct cs_context_slot_costs *of, int32_t tp);
 /* Heads where they are a twentieth faster. */
 bool cs_context_prefers_heads(const struct cs_context_way *keys,
                               const struct cs_context_way *heads);

@@ -5,6 +5,7 @@
 
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/context_exchanges.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
 #include "core/plan/cost/stretch.h"
@@ -124,6 +125,28 @@ static void share_pairs(const struct map *m, int32_t attention, struct cs_arena 
         share[r] = all > 0 ? share[r] / all : 1.0 / m->ranks;
 }
 
+/* Of the pairs of every rank those whose keys it has, of some rows in the middle of as many pieces of the slot. */
+static void share_own(const struct map *m, int32_t attention, struct cs_arena *arena, double *own)
+{
+    enum { SAMPLES = 509 };
+
+    const struct cs_mask_plan *mask = &m->mask[attention];
+    const int32_t n = mask->n_tokens, samples = n < SAMPLES ? n : SAMPLES;
+    double *all = CS_NEW_ARRAY(arena, double, m->ranks);
+    for (int32_t i = 0; i < samples; i++) {
+        const int32_t q = (int32_t)((2 * (int64_t)i + 1) * n / (2 * samples)), r = m->owner[q];
+        for (int32_t j = 0; j < samples; j++) {
+            const int32_t k = (int32_t)((2 * (int64_t)j + 1) * n / (2 * samples));
+            if (!cs_mask_allows(mask->rule, cs_mask_token_at(mask, q), cs_mask_token_at(mask, k)))
+                continue;
+            all[r] += 1;
+            own[r] += m->owner[k] == r;
+        }
+    }
+    for (int32_t r = 0; r < m->ranks; r++)
+        own[r] = all[r] > 0 ? own[r] / all[r] : 1;
+}
+
 static int64_t most_moved(const struct map *m, int32_t attention, struct cs_arena *arena)
 {
     const struct cs_mask_plan *mask = &m->mask[attention];
@@ -173,7 +196,7 @@ static void take_load(const struct cs_context_load *load, struct cs_context_work
 
 static enum cs_status fill(const struct cs_graph *graph, const struct cs_slot_budget *budget,
                            enum cs_balance_how how, struct cs_arena *scratch, int64_t *rows,
-                           double *pairs, int64_t *moved, struct cs_context_work *out,
+                           double *pairs, double *own, int64_t *moved, struct cs_context_work *out,
                            struct cs_err *err)
 {
     const struct tokens tokens = fill_slot(budget, scratch);
@@ -198,8 +221,10 @@ static enum cs_status fill(const struct cs_graph *graph, const struct cs_slot_bu
         if (out->moves_heads)
             for (int32_t r = 0; r < out->ranks; r++)
                 share[r] = 1.0 / out->ranks;
-        else
+        else {
             share_pairs(&map, a, scratch, share);
+            share_own(&map, a, scratch, own + (int64_t)a * out->ranks);
+        }
         moved[a] = out->moves_heads ? most_rows_moved(out) : most_moved(&map, a, scratch);
         out->most_moved = moved[a] > out->most_moved ? moved[a] : out->most_moved;
     }
@@ -216,15 +241,18 @@ enum cs_status cs_context_work_make(const struct cs_graph *graph,
         return cs_fail(err, CS_INVALID, "plan.context: \"%s\" is no rule", context);
     int64_t *rows = CS_NEW_ARRAY(arena, int64_t, ranks),
             *moved = CS_NEW_ARRAY(arena, int64_t, graph->n_attentions + 1);
-    double *pairs = CS_NEW_ARRAY(arena, double, (int64_t)graph->n_attentions *ranks + 1);
+    double *pairs = CS_NEW_ARRAY(arena, double, (int64_t)graph->n_attentions *ranks + 1),
+           *own = CS_NEW_ARRAY(arena, double, (int64_t)graph->n_attentions *ranks + 1);
     *out = (struct cs_context_work){.ranks = ranks,
                                     .moves_heads = moves_heads,
                                     .n_rows = budget->seq_tokens,
                                     .rows = rows,
                                     .pairs = pairs,
+                                    .own = own,
                                     .moved = moved};
     struct cs_arena *scratch = cs_arena_new(0);
-    const enum cs_status status = fill(graph, budget, how, scratch, rows, pairs, moved, out, err);
+    const enum cs_status status =
+        fill(graph, budget, how, scratch, rows, pairs, own, moved, out, err);
     cs_arena_free(scratch);
     return status;
 }
@@ -284,73 +312,6 @@ static int64_t longest(const struct cs_context_work *w, const double *pairs,
     return (int64_t)ceil(most * (double)ns);
 }
 
-/* Bytes of the rank with most in exchanges that follow each other: towards attention, and behind it. */
-struct exchanges {
-    int64_t fwd[2], bwd[2];
-};
-
-/* Keys and values come, in the backward once more; their gradients go back. */
-static struct exchanges exchange_keys(const struct cs_attention *a, int64_t row, int32_t tp)
-{
-    const int64_t keys = row * 2 * ((cs_attention_kv_width(a) + tp - 1) / tp);
-    return (struct exchanges){
-        {keys, 0   },
-        {keys, keys}
-    };
-}
-
-/* Queries, keys and values of heads go there, the output comes back; in the backward it goes along with its gradient,
- * and theirs come back. */
-static struct exchanges exchange_heads(const struct cs_attention *a, int64_t row, int32_t ranks,
-                                       int32_t tp)
-{
-    const int64_t o = row * a->head_dim * cs_over(a->n_heads, (int64_t)ranks * tp),
-                  qkv = o + 2 * row * a->head_dim * cs_over(a->n_kv_heads, (int64_t)ranks * tp);
-    return (struct exchanges){
-        {qkv,         o  },
-        {qkv + 2 * o, qkv}
-    };
-}
-
-static struct exchanges exchanges_of(const struct cs_context_work *work,
-                                     const struct cs_graph *graph, const struct cs_layer *layer,
-                                     const struct cs_device_class *device, int32_t tp)
-{
-    const struct cs_attention *a = cs_layer_attention(graph, layer);
-    if (a == NULL)
-        return (struct exchanges){{0}, {0}};
-    const int64_t row =
-        work->moved[cs_layer_attention_id(graph, layer)] * cs_device_element_bytes(device);
-    struct exchanges x =
-        work->moves_heads ? exchange_heads(a, row, work->ranks, tp) : exchange_keys(a, row, tp);
-    if (!layer->needs_input_grad && !layer->needs_weight_grad)
-        x.bwd[0] = x.bwd[1] = 0;
-    return x;
-}
-
-/* Bytes are what one rank sends: all but one part of the vector. */
-static void add_exchanges(const struct exchanges *x, const struct cs_device_class *device,
-                          int32_t ranks, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
-{
-    const int64_t wait = cs_exchange_latency_ns(device, CS_LINK_ALL_TO_ALL, ranks);
-    for (int i = 0; i < 2; i++) {
-        cost->fwd_ns += cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, ranks,
-                                       cs_scale(x->fwd[i], ranks, ranks - 1));
-        cost->bwd_input_ns += cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, ranks,
-                                             cs_scale(x->bwd[i], ranks, ranks - 1));
-        fixed->fwd_ns += x->fwd[i] > 0 ? wait : 0;
-        fixed->bwd_input_ns += x->bwd[i] > 0 ? wait : 0;
-    }
-}
-
-int64_t cs_context_layer_bytes(const struct cs_context_work *work, const struct cs_graph *graph,
-                               const struct cs_layer *layer, const struct cs_device_class *device,
-                               int32_t tp)
-{
-    const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
-    return x.fwd[0] + x.fwd[1] + x.bwd[0] + x.bwd[1];
-}
-
 void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
@@ -365,12 +326,12 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
         return;
     }
     const double *pairs = id >= 0 ? work->pairs + (int64_t)id * work->ranks : NULL;
+    const struct cs_layer_cost whole = *cost;
     fixed->fwd_ns = (int64_t)(parts->fwd.fixed * (double)cost->fwd_ns);
     fixed->bwd_input_ns = (int64_t)(parts->bwd_input.fixed * (double)cost->bwd_input_ns);
     fixed->bwd_weight_ns = 0;
     cost->fwd_ns = longest(work, pairs, &parts->fwd, cost->fwd_ns);
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
     cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
-    const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
-    add_exchanges(&x, device, work->ranks, cost, fixed);
+    cs_context_exchange_cost(work, graph, layer, parts, device, tp, &whole, cost, fixed);
 }

@@ -13,10 +13,13 @@
 struct cs_context_work {
     int32_t ranks;
     bool moves_heads;    /* rows of all ranks go to each, for some heads; else keys */
+    bool own_first;      /* of keys: attention over the own ones by itself, while others come */
     int32_t n_rows;      /* of the slot */
     const int64_t *rows; /* (ranks) */
     const double
         *pairs; /* (graph->n_attentions, ranks) of all pairs of that attention, their part */
+    const double *
+        own; /* (graph->n_attentions, ranks) of these pairs, the part with keys of the rank itself */
     const int64_t *
         moved; /* (graph->n_attentions) rows that come to a rank or leave it, of the rank with most: of keys, or
                  * where heads move of the heads of a rank */
@@ -56,9 +59,4 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
                            const struct cs_layer *layer, const struct cs_layer_parts *parts,
                            const struct cs_device_class *device, int32_t tp,
                            struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
-/* What comes to the rank with most, or leaves it, around the layer's attention, forward and backward. */
-int64_t cs_context_layer_bytes(const struct cs_context_work *work, const struct cs_graph *graph,
-                               const struct cs_layer *layer, const struct cs_device_class *device,
-                               int32_t tp);
-
 #endif

@@ -274,6 +274,15 @@ static int32_t tensor_ranks(const struct cs_spec *spec, const struct cs_graph *g
     return llm != NULL ? ranks_of(llm->tp) : 1;
 }
 
+/* Where keys move: whether attention looks at the own ones first. */
+static bool choose_own_first(struct cs_context_work *work, const struct cs_context_slot_costs *of,
+                             int32_t tp, struct cs_context_choice *out)
+{
+    out->own_first = cs_context_prefers_own_first(work, of, tp);
+    out->saved_ns = out->own_first ? cs_context_own_first_saves(work, of, tp) : 0;
+    return out->own_first;
+}
+
 /* keys and heads of both ways, made into work[0], work[1] */
 static enum cs_status compare_ways(const struct cs_spec *spec,
                                    const struct cs_context_slot_costs *of, int32_t cp,
@@ -283,6 +292,8 @@ static enum cs_status compare_ways(const struct cs_spec *spec,
     for (int heads = 0; heads < 2; heads++) {
         CS_TRY(cs_context_work_make(of->graph, of->budget, spec->context, heads > 0, cp, arena,
                                     &work[heads], err));
+        work[heads].own_first =
+            heads == 0 && choose_own_first(&work[0], of, tensor_ranks(spec, of->graph), out);
         *(heads > 0 ? &out->heads : &out->keys) =
             cs_context_way_of(&work[heads], of, tensor_ranks(spec, of->graph));
     }
@@ -300,20 +311,24 @@ static enum cs_status choose_exchange(const struct cs_spec *spec, const struct c
                                       struct cs_err *err)
 {
     const int32_t cp = context_ranks(spec, graph, graph->llm);
-    struct cs_context_work both[2];
     *out = (struct cs_context_choice){
         .moves_heads = cs_spec_moves_heads(spec),
         .is_open = cs_spec_chooses_exchange(spec) && spec->context_rows == 0 &&
                    cs_context_heads_divide(graph, tensor_ranks(spec, graph), cp, NULL)};
-    if (!out->is_open)
-        return cs_context_work_make(graph, budget, spec->context, out->moves_heads, cp, arena, work,
-                                    err);
     struct cs_layer_parts *parts = CS_NEW_ARRAY(arena, struct cs_layer_parts, graph->n_layers);
     for (int32_t i = 0; i < graph->n_layers; i++)
         parts[i] = cs_cost_parts(graph, &graph->layers[i], budget, profile);
     const struct cs_context_slot_costs of = {graph, budget, device, cost, parts};
-    CS_TRY(compare_ways(spec, &of, cp, arena, both, out, err));
-    *work = both[out->moves_heads];
+    if (out->is_open) {
+        struct cs_context_work both[2];
+        CS_TRY(compare_ways(spec, &of, cp, arena, both, out, err));
+        *work = both[out->moves_heads];
+        out->own_first = work->own_first;
+    } else {
+        CS_TRY(cs_context_work_make(graph, budget, spec->context, out->moves_heads, cp, arena, work,
+                                    err));
+        work->own_first = choose_own_first(work, &of, tensor_ranks(spec, graph), out);
+    }
     return CS_OK;
 }
 

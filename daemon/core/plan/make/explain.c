@@ -126,6 +126,19 @@ static void explain_exchange(struct cs_planner *p)
                            c->moves_heads ? "keys" : "heads", ns[1], bytes[1]));
 }
 
+/* What attention does while keys come. */
+static void explain_own_first(struct cs_planner *p)
+{
+    char saved[CS_UNITS_CAP];
+    if (!p->plan->keys_own_first)
+        return;
+    cs_duration_print(saved, sizeof saved, (uint64_t)p->source.context.saved_ns);
+    say(p, cs_arena_printf(p->arena,
+                           "Attention looks at the keys of a rank itself while those of others "
+                           "come, which saves %s of a full slot and its backward.",
+                           saved));
+}
+
 /* What a full slot asks of the ranks that share its rows. */
 static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
 {
@@ -146,6 +159,7 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
                (long long)work.most_moved,
                cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
     explain_exchange(p);
+    explain_own_first(p);
     if (p->plan->context_rows > 0)
         say(p, cs_arena_printf(p->arena,
                                "A slot is split only where a rank would have more than %d of its "

@@ -226,6 +226,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(cs_spec_layer_costs(spec, graph, &p.plan->budget, cluster->device, arena, p.cost,
                                &p.source, err));
     p.plan->moves_heads = p.source.context.moves_heads;
+    p.plan->keys_own_first = p.source.context.own_first;
     CS_TRY(cs_planner_cut(&p, err));
     CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
     CS_TRY(check_devices(&p, err));

@@ -24,8 +24,8 @@ struct builder {
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     const struct cs_spec *spec;
-    struct cs_context_work keys[MAX_CONTEXTS],
-        heads[MAX_CONTEXTS];                     /* of 2^i ranks, as what moves */
+    struct cs_context_work keys[MAX_CONTEXTS], own_keys[MAX_CONTEXTS],
+        heads[MAX_CONTEXTS];                     /* of 2^i ranks, as what moves; own keys first */
     const struct cs_layer_parts *parts;          /* (n_layers) how these grow */
     const struct cs_graph *spread[MAX_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;
@@ -131,7 +131,9 @@ static int64_t exchange_bytes(const struct builder *b, const struct cs_layer *la
     struct cs_attention own = *cs_layer_attention(b->graph, layer);
     const int element = cs_device_element_bytes(b->device);
     if (!at->context->moves_heads)
-        return cs_over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows, element), at->tp);
+        return cs_over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows,
+                                        at->context->own_first, element),
+                       at->tp);
     cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
     return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
 }
@@ -283,28 +285,25 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
     out->work_bytes += cs_window_bytes(b->device, b->node, at.tp, at.ep);
 }
 
-/* Heads move, or keys: as the job says, else what takes less, as plans choose. */
-static bool moves_heads(const struct builder *b, int32_t tp, int i)
+/* Of 2^i ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
+ * first where that saves something. */
+static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int32_t tp,
+                                                int i)
 {
     const struct at at = {.tp = tp, .cp = 1 << i};
     const struct cs_device_class link = link_of(b, &at);
     const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->parts};
-    if (!cs_spec_chooses_exchange(b->spec))
-        return cs_spec_moves_heads(b->spec);
-    if (b->spec->context_rows > 0 || !cs_context_heads_divide(b->graph, tp, at.cp, NULL))
-        return false;
-    const struct cs_context_way keys = cs_context_way_of(&b->keys[i], &of, tp),
-                                heads = cs_context_way_of(&b->heads[i], &of, tp);
-    return cs_context_prefers_heads(&keys, &heads);
-}
-
-/* of 2^i ranks */
-static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int32_t tp,
-                                                int i)
-{
     if (branch != b->graph->llm || i == 0)
         return NULL;
-    return moves_heads(b, tp, i) ? &b->heads[i] : &b->keys[i];
+    const struct cs_context_work *keys =
+        cs_context_prefers_own_first(&b->keys[i], &of, tp) ? &b->own_keys[i] : &b->keys[i];
+    if (!cs_spec_chooses_exchange(b->spec))
+        return cs_spec_moves_heads(b->spec) ? &b->heads[i] : keys;
+    if (b->spec->context_rows > 0 || !cs_context_heads_divide(b->graph, tp, at.cp, NULL))
+        return keys;
+    const struct cs_context_way by_keys = cs_context_way_of(keys, &of, tp),
+                                by_heads = cs_context_way_of(&b->heads[i], &of, tp);
+    return cs_context_prefers_heads(&by_keys, &by_heads) ? &b->heads[i] : keys;
 }
 
 /* The graphs of the rank with most experts of those that share them. */
@@ -423,6 +422,8 @@ static enum cs_status make_context(struct builder *b, int i, struct cs_err *err)
 {
     CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, 1 << i, b->arena,
                                 &b->keys[i], err));
+    b->own_keys[i] = b->keys[i];
+    b->own_keys[i].own_first = true;
     return cs_context_work_make(b->graph, &b->budget, b->spec->context, true, 1 << i, b->arena,
                                 &b->heads[i], err);
 }

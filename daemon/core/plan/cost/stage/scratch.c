@@ -163,7 +163,8 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
         return 0;
     if (plan->moves_heads)
         return cs_context_heads_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
-    return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
+    return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, plan->keys_own_first,
+                            element);
 }
 
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
