@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -140,7 +141,8 @@ static enum cs_status open_lazy(int index, struct cs_device **out, struct cs_err
 static enum cs_status measure_lazy(int n, struct cs_arena *arena, struct cs_profile *p,
                                    struct cs_err *err)
 {
-    const struct cs_link_devices devices = {n, 256 << 10, open_lazy, cs_lazy_device_free};
+    const struct cs_link_devices devices = {
+        .n = n, .bytes = 256 << 10, .open = open_lazy, .close = cs_lazy_device_free};
     *p = (struct cs_profile){.device = "h100-80g"};
     n_there = n < 4 ? n : 3;
     return cs_measure_links(&devices, arena, p, err);
@@ -201,6 +203,36 @@ static void a_device_that_is_missing_is_not_waited_for(void **state)
     cs_arena_free(arena);
 }
 
+static enum cs_status open_and_die(int index, struct cs_device **out, struct cs_err *err)
+{
+    if (index == 1)
+        _exit(3);
+    return open_lazy(index, out, err);
+}
+
+/* Ranks that are children tell why they failed; one that ends without a word is named. */
+static void children_tell_why_they_fail(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile p = {.device = "h100-80g"};
+    struct cs_link_devices devices = {.n = 2,
+                                      .are_processes = true,
+                                      .bytes = 256 << 10,
+                                      .open = open_lazy,
+                                      .close = cs_lazy_device_free};
+    (void)state;
+    n_there = 1;
+    assert_int_equal(cs_measure_links(&devices, arena, &p, &err), CS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no device 1"));
+    assert_int_equal(p.n_links, 0);
+    devices.open = open_and_die;
+    n_there = 2;
+    assert_int_equal(cs_measure_links(&devices, arena, &p, &err), CS_STATE);
+    assert_non_null(strstr(err.text, "the process of rank 1 ended"));
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_profile_of_other_shapes_is_refused),
         cmocka_unit_test(links_are_measured_between_ranks),
         cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
+        cmocka_unit_test(children_tell_why_they_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

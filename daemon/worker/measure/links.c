@@ -1,9 +1,13 @@
-/* Groups of threads run one kind of exchange after the other, small and large. */
+/* The ranks of a group run one kind of exchange after the other, small and large. */
 #include "worker/measure/links.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/system/clock.h"
@@ -13,14 +17,20 @@ enum { SAMPLES = 7, SIZES = 2, HOST_RANKS = 4 };
 
 static const int group_sizes[] = {2, 4, 8};
 
+/* What a rank tells; children write it into memory that they share with this process. */
+struct told {
+    int64_t ns[CS_LINK_KINDS][SIZES]; /* of one exchange, small and large */
+    enum cs_status status;
+    struct cs_err err;
+};
+
 struct member {
     const struct cs_link_devices *devices; /* NULL: the host */
     struct cs_comm *comm;
     int fds[CS_LINK_RANKS];
-    int64_t ns[CS_LINK_KINDS][SIZES]; /* of one exchange, small and large */
-    enum cs_status status;
-    struct cs_err err;
+    struct told *told;
     pthread_t thread;
+    pid_t child;
 };
 
 static int by_value(const void *a, const void *b)
@@ -67,7 +77,7 @@ static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank
     enum cs_status status = x->open(rank, err);
     for (int k = 0; status == CS_OK && k < CS_LINK_KINDS; k++)
         for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
-            status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->ns[k][s], err);
+            status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->told->ns[k][s], err);
     if (status != CS_OK)
         m->comm->table->abort(m->comm); /* nobody waits for it */
     x->close(rank);
@@ -98,8 +108,8 @@ static enum cs_status time_member(struct member *m, struct cs_err *err)
 static void *run_member(void *arg)
 {
     struct member *m = arg;
-    m->status = time_member(m, &m->err);
-    if (m->status != CS_OK)
+    m->told->status = time_member(m, &m->told->err);
+    if (m->told->status != CS_OK)
         m->comm->table->abort(m->comm);
     return NULL;
 }
@@ -121,27 +131,75 @@ static void add_links(const struct member *m, int n, struct cs_profile *profile)
     const struct cs_exchanges *x = exchanges_of(m->devices);
     for (int k = 0; k < CS_LINK_KINDS; k++)
         if (is_run(k, n))
-            profile->link[profile->n_links++] = fit(x, bytes_of(m->devices), m->ns[k], k, n);
+            profile->link[profile->n_links++] = fit(x, bytes_of(m->devices), m->told->ns[k], k, n);
+}
+
+static bool is_process(const struct member *m)
+{
+    return m->devices != NULL && m->devices->are_processes;
+}
+
+static void close_sockets(struct member *m)
+{
+    if (m->comm != NULL)
+        m->comm->table->free(m->comm);
+    m->comm = NULL;
+}
+
+/* Of a rank's sockets only its own process has one end: they end with it. */
+static void run_child(struct member *member, int rank, int n)
+{
+    for (int r = 0; r < n; r++)
+        if (r != rank)
+            close_sockets(&member[r]);
+    run_member(&member[rank]);
+    _exit(0);
+}
+
+static bool start_member(struct member *member, int rank, int n)
+{
+    struct member *m = &member[rank];
+    if (!is_process(m))
+        return pthread_create(&m->thread, NULL, run_member, m) == 0;
+    m->told->status =
+        cs_fail(&m->told->err, CS_STATE, "the process of rank %d ended", rank); /* till it tells */
+    m->child = fork();
+    if (m->child == 0)
+        run_child(member, rank, n);
+    return m->child > 0;
+}
+
+static void end_member(struct member *m)
+{
+    if (!is_process(m))
+        pthread_join(m->thread, NULL);
+    else
+        while (waitpid(m->child, NULL, 0) == -1 && errno == EINTR)
+            continue;
 }
 
 static enum cs_status run_members(struct member *member, int n, struct cs_err *err)
 {
     int started = 0;
-    while (started < n &&
-           pthread_create(&member[started].thread, NULL, run_member, &member[started]) == 0)
+    while (started < n && start_member(member, started, n))
         started++;
-    for (int r = 0; started < n && r < n; r++)
-        member[r].comm->table->abort(member[r].comm);
-    for (int r = 0; r < started; r++)
-        pthread_join(member[r].thread, NULL);
-    if (started < n)
-        return cs_fail(err, CS_LIMIT, "no thread to measure links with");
-    for (int r = 0; r < n; r++) /* who lost a peer says less than the peer */
-        if (member[r].status != CS_OK && member[r].status != CS_PEER_GONE)
-            return cs_fail(err, member[r].status, "measuring links: %s", member[r].err.text);
     for (int r = 0; r < n; r++)
-        if (member[r].status != CS_OK)
-            return cs_fail(err, member[r].status, "measuring links: %s", member[r].err.text);
+        if (is_process(&member[r]))
+            close_sockets(&member[r]);
+        else if (started < n)
+            member[r].comm->table->abort(member[r].comm);
+    for (int r = 0; r < started; r++)
+        end_member(&member[r]);
+    if (started < n)
+        return cs_fail(err, CS_LIMIT, "no thread or process to measure links with");
+    for (int r = 0; r < n; r++) /* who lost a peer says less than the peer */
+        if (member[r].told->status != CS_OK && member[r].told->status != CS_PEER_GONE)
+            return cs_fail(err, member[r].told->status, "measuring links: %s",
+                           member[r].told->err.text);
+    for (int r = 0; r < n; r++)
+        if (member[r].told->status != CS_OK)
+            return cs_fail(err, member[r].told->status, "measuring links: %s",
+                           member[r].told->err.text);
     return CS_OK;
 }
 
@@ -166,23 +224,16 @@ static enum cs_status connect_members(struct member *member, int n, struct cs_er
 static void close_members(struct member *member, int n)
 {
     for (int r = 0; r < n; r++) {
-        if (member[r].comm != NULL)
-            member[r].comm->table->free(member[r].comm);
+        close_sockets(&member[r]);
         for (int i = 0; i < n; i++)
             if (member[r].fds[i] >= 0)
                 close(member[r].fds[i]);
     }
 }
 
-static enum cs_status measure_group(const struct cs_link_devices *devices, int n,
-                                    struct cs_profile *profile, struct cs_err *err)
+static enum cs_status measure_group(struct member *member, int n, struct cs_profile *profile,
+                                    struct cs_err *err)
 {
-    struct member member[CS_LINK_RANKS] = {0};
-    for (int r = 0; r < CS_LINK_RANKS; r++) {
-        member[r].devices = devices;
-        for (int i = 0; i < CS_LINK_RANKS; i++)
-            member[r].fds[i] = -1;
-    }
     enum cs_status status = connect_members(member, n, err);
     if (status == CS_OK)
         status = run_members(member, n, err);
@@ -192,6 +243,17 @@ static enum cs_status measure_group(const struct cs_link_devices *devices, int n
     return status;
 }
 
+static void clear_members(struct member *member, const struct cs_link_devices *devices,
+                          struct told *told)
+{
+    memset(told, 0, CS_LINK_RANKS * sizeof *told);
+    for (int r = 0; r < CS_LINK_RANKS; r++) {
+        member[r] = (struct member){.devices = devices, .told = &told[r]};
+        for (int i = 0; i < CS_LINK_RANKS; i++)
+            member[r].fds[i] = -1;
+    }
+}
+
 enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs_arena *arena,
                                 struct cs_profile *profile, struct cs_err *err)
 {
@@ -199,7 +261,17 @@ enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs
     profile->link =
         CS_NEW_ARRAY(arena, struct cs_profile_link, CS_ARRAY_LEN(group_sizes) * CS_LINK_KINDS);
     profile->n_links = 0;
-    for (size_t i = 0; i < CS_ARRAY_LEN(group_sizes) && group_sizes[i] <= most; i++)
-        CS_TRY(measure_group(devices, group_sizes[i], profile, err));
-    return CS_OK;
+    struct member member[CS_LINK_RANKS];
+    struct told *told = mmap(NULL, CS_LINK_RANKS * sizeof *told, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (told == MAP_FAILED)
+        return cs_fail_errno(err, "memory to measure links");
+    enum cs_status status = CS_OK;
+    for (size_t i = 0; status == CS_OK && i < CS_ARRAY_LEN(group_sizes) && group_sizes[i] <= most;
+         i++) {
+        clear_members(member, devices, told);
+        status = measure_group(member, group_sizes[i], profile, err);
+    }
+    (void)munmap(told, CS_LINK_RANKS * sizeof *told);
+    return status;
 }

@@ -1,14 +1,17 @@
-/* What messages and collectives take: threads of this process stand for the ranks, connected as those of a job are,
- * on the host by sockets, on devices by the communicators of their kind. */
+/* What messages and collectives take: threads or children of this process stand for the ranks, connected as those of a
+ * job are, on the host by sockets, on devices by the communicators of their kind. */
 #ifndef CS_WORKER_MEASURE_LINKS_H
 #define CS_WORKER_MEASURE_LINKS_H
 
 #include "core/plan/cost/profile.h"
 #include "worker/device/device.h"
 
-/* Devices that ranks stand on. open is called by the thread that uses the device, close by the same. */
+/* Devices that ranks stand on. open is called by the rank that uses the device, close by the same. */
 struct cs_link_devices {
     int n;
+    /* A rank is a child of this process, which has not opened a device yet, as ranks of a job are processes: NCCL makes
+     * those of one process wait for each other whenever they launch. Else a thread. */
+    bool are_processes;
     size_t bytes; /* of the largest exchange; 0: 64 MiB */
     enum cs_status (*open)(int index, struct cs_device **out, struct cs_err *err);
     void (*close)(struct cs_device *device);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/say.h"
 #include "core/wire/wire.h"
@@ -32,39 +33,37 @@ static void close_gpu(struct cs_device *device)
 }
 
 /* Of as many GPUs as are asked for and there; without NCCL of none. */
-static enum cs_status measure_links(const json_t *request, const struct cs_device *device,
-                                    struct cs_arena *arena, struct cs_profile *profile,
-                                    struct cs_err *err)
+static enum cs_status measure_links(const json_t *request, bool is_gpu, struct cs_arena *arena,
+                                    struct cs_profile *profile, struct cs_err *err)
 {
-    struct cs_link_devices gpus = {
-        .n = (int)cs_msg_int(request, "devices", 1), .open = open_gpu, .close = close_gpu};
-    int n = 0;
-    if (device->mem == NULL)
-        return cs_measure_links(NULL, arena, profile, err);
-    CS_TRY(device->mem->count(&n, err));
-    gpus.n = gpus.n < n ? gpus.n : n;
-    const enum cs_status status = cs_measure_links(&gpus, arena, profile, err);
-    return status == CS_UNSUPPORTED ? CS_OK : status;
+    const struct cs_link_devices gpus = {.n = (int)cs_msg_int(request, "devices", 1),
+                                         .are_processes = true,
+                                         .open = open_gpu,
+                                         .close = close_gpu};
+    const enum cs_status status = cs_measure_links(is_gpu ? &gpus : NULL, arena, profile, err);
+    return status == CS_UNSUPPORTED && is_gpu ? CS_OK : status;
 }
 
+/* Links first: their ranks are children, and a process that has opened a GPU has none that could. */
 static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs_err *err)
 {
     struct cs_device device;
-    struct cs_profile *profile;
-    const char *name = cs_msg_str(request, "class", "");
+    struct cs_profile links = {0}, *profile;
+    const char *name = cs_msg_str(request, "class", ""),
+               *where = cs_msg_str(request, "device", "cpu:0");
     const struct cs_device_class *class = cs_device_class_find(name);
     if (class == NULL)
         return cs_fail(err, CS_INVALID, "device class \"%s\" is not known", name);
     CS_TRY(cs_ops_cpu_selfcheck(err));
-    CS_TRY(cs_device_open(cs_msg_str(request, "device", "cpu:0"),
-                          cs_msg_str(request, "precision", NULL), &device, err));
+    CS_TRY(measure_links(request, strncmp(where, "cuda:", 5) == 0, arena, &links, err));
+    CS_TRY(cs_device_open(where, cs_msg_str(request, "precision", NULL), &device, err));
     enum cs_status status = cs_device_tune_at_once(&device, err);
     if (status == CS_OK)
         status = cs_measure(cs_msg_obj(request, "document"), class, &device, arena, &profile, err);
-    if (status == CS_OK)
-        status = measure_links(request, &device, arena, profile, err);
     cs_device_close(&device);
     CS_TRY(status);
+    profile->link = links.link;
+    profile->n_links = links.n_links;
     json_t *json = cs_profile_json(profile);
     json_dumpf(json, stdout, JSON_COMPACT);
     json_decref(json);
