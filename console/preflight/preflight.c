@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "console/preflight/findings.h"
+#include "core/base/system/cores.h"
 #include "core/base/units.h"
+#include "core/data/data_threads.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
@@ -48,6 +50,34 @@ static void take_lines(struct cs_preflight *out, const char *text)
     }
 }
 
+/* GPUs wait where threads prepare fewer samples than they train. On CPU ranks both share the cores, and the
+ * prediction is too rough for that. */
+static void check_rate(const struct cs_preflight_made *made, const struct cs_early *early,
+                       struct cs_preflight *out)
+{
+    const bool is_gpu = strcmp(made->device->name, "cpu") != 0;
+    const int32_t cores = cs_usable_cores() > 0 ? cs_usable_cores() : 1;
+    const int32_t threads =
+        cs_data_threads(made->spec->data_threads, is_gpu, cs_plan_world(made->plan), cores);
+    const double at_once = threads < cores ? threads : cores;
+    const double prepared = 1e9 * at_once / (double)early->prepare_ns;
+    const double trained = 1e9 * (double)made->spec->batch_samples / (double)out->step_ns;
+    char one[CS_UNITS_CAP], have[CS_UNITS_CAP], want[CS_UNITS_CAP];
+
+    if (!is_gpu || early->prepare_ns <= 0 || out->step_ns <= 0 || prepared > trained)
+        return;
+    cs_duration_print(one, sizeof one, (uint64_t)early->prepare_ns);
+    cs_rate_print(have, sizeof have, prepared, "samples");
+    cs_rate_print(want, sizeof want, trained, "samples");
+    cs_preflight_warn(
+        out,
+        "ranks will wait for data: %d thread%s on the %d core%s here prepare%s about %s (%s each, "
+        "by the first ones), and the predicted step takes %s; %sgive smaller pictures, or keep "
+        "them decoded (cache of cs.data)",
+        threads, CS_PLURAL(threads), cores, CS_PLURAL(cores), threads == 1 ? "s" : "", have, one,
+        want, threads < cores ? "raise data_threads, " : "");
+}
+
 static enum cs_status check_data(const struct cs_preflight_made *made, struct cs_arena *arena,
                                  const char *what, const struct cs_spec_data *data,
                                  struct cs_preflight *out, struct cs_err *err)
@@ -65,6 +95,7 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     cs_early_warnings(&early, data->json, &text);
     if (data == &made->spec->data) {
         take_lines(out, cs_buf_str(&text));
+        check_rate(made, &early, out);
         out->tokens_per_step = (double)early.mean_rows * (double)made->spec->batch_samples;
         if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
             cs_preflight_warn(out,

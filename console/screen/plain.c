@@ -23,6 +23,7 @@ struct cs_plain {
     char state[16];
     int64_t twentieth; /* last one that was told, -1 none */
     double mean_ns;    /* moving average of the step time, 0 none */
+    double wait_ns;    /* the same of what the rank that waits longest waits for data */
     json_t *sources;   /* of the last training step that had some, NULL none */
 };
 
@@ -185,8 +186,12 @@ void cs_plain_step(struct cs_plain *plain, const json_t *step)
         json_decref(plain->sources);
         plain->sources = json_incref(json_object_get(step, "sources"));
     }
-    if (step_ns > 0)
-        plain->mean_ns = plain->mean_ns > 0 ? 0.9 * plain->mean_ns + 0.1 * step_ns : step_ns;
+    if (step_ns > 0) {
+        const double wait_ns = 1e3 * (double)cs_msg_int(step, "data_wait_us", 0);
+        const double keeps = plain->mean_ns > 0 ? 0.9 : 0;
+        plain->mean_ns = keeps * plain->mean_ns + (1 - keeps) * step_ns;
+        plain->wait_ns = keeps * plain->wait_ns + (1 - keeps) * wait_ns;
+    }
     if (plain->has_bar) {
         draw_bar(plain, done, step);
         return;
@@ -243,6 +248,21 @@ static void report_times(struct cs_plain *plain, const struct cs_store *store,
                  measured);
 }
 
+/* Why a step takes longer than it was predicted to: predictions know of no wait for data. */
+static void report_data_wait(struct cs_plain *plain)
+{
+    static const double worth_telling = 0.1;
+    char wait[CS_UNITS_CAP], step[CS_UNITS_CAP];
+    if (!(plain->wait_ns > worth_telling * plain->mean_ns))
+        return;
+    cs_duration_print(wait, sizeof wait, (uint64_t)plain->wait_ns);
+    cs_duration_print(step, sizeof step, (uint64_t)plain->mean_ns);
+    cs_plain_say(plain,
+                 "  data         ranks wait for it %s of %s a step, which no prediction has: raise "
+                 "data_threads, give smaller pictures, or keep them decoded (cache of cs.data)",
+                 wait, step);
+}
+
 static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)
 {
     const struct cs_timeline *measured = &store->measured, *predicted = &store->predicted;
@@ -285,6 +305,7 @@ void cs_plain_report(struct cs_plain *plain, struct cs_store *store, const struc
     if (isfinite(job->exact_match))
         cs_plain_say(plain, "  held-out exact match: %.2f", job->exact_match);
     report_times(plain, store, job);
+    report_data_wait(plain);
     char energy[120];
     cs_fmt_energy(energy, sizeof energy, job->energy_mj, job->step_energy_mj, job->tokens_per_j);
     if (energy[0])

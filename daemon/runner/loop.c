@@ -155,8 +155,9 @@ static enum cs_status open_files(struct cs_runner *r, struct cs_err *err)
 
 static enum cs_status prepare(struct cs_runner *r, struct cs_err *err)
 {
+    r->cores = cs_usable_cores();
     r->data_threads = cs_data_threads(r->job.spec->data_threads, r->generation.device[0].is_gpu,
-                                      r->generation.n_ranks, cs_usable_cores());
+                                      r->generation.n_ranks, r->cores);
     r->predicted_step_ns = r->generation.plan->predicted_step_ns;
     r->last_step = r->job.first_step - 1;
     r->checkpoint_step = r->job.checkpoint_step;

@@ -45,6 +45,12 @@ for line in 'encoder vision reads "image" or "images" of a sample*' '2 steps in 
   awk -v pattern="${line//\*/.*}" '$0 ~ "^" pattern { found = 1 } END { exit !found }' out ||
     { echo "FAIL: a plan does not say: $line"; failed=1; }
 done
+# a step on a GPU is over long before one thread has its 64 samples ready; CPU ranks share their cores with that thread
+"$console" plan good/data_threads.lua >out
+grep -q '^warning: ranks will wait for data: 1 thread on the .* here prepares about .* samples/s (.* each, by the first ones), and the predicted step takes .*samples/s;' out ||
+  { echo "FAIL: a plan does not warn of data that comes too slowly: $(cat out)"; failed=1; }
+"$console" plan good/job.lua >out
+! grep -q 'wait for data' out || { echo "FAIL: a plan warns of data that CPU ranks wait for"; failed=1; }
 "$console" plan good/settings_hardly_meant.lua >out
 for line in 'checkpoint.every_steps is above steps' 'eval.every_steps is above steps' 'optimizer.eps is 0' 'optimizer.warmup_steps is not below' 'alerts.skipped_updates is off'; do
   grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }

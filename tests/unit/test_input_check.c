@@ -242,6 +242,8 @@ static void expect_early(const char *samples, int seq_tokens, const char *why)
     enum cs_status status = cs_early_look(w.spec, w.graph, NULL, &w.spec->data, NULL, &early, &err);
     if ((status == CS_OK) != (why[0] == '\0') || (status != CS_OK && strstr(err.text, why) == NULL))
         fail_msg("got \"%s\", want \"%s\"", status == CS_OK ? "" : err.text, why);
+    if (status == CS_OK) /* of more than one sample */
+        assert_true(early.prepare_ns > 0 && early.prepare_ns < (int64_t)60e9);
     close_world(&w);
 }
 

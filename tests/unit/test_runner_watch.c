@@ -239,6 +239,9 @@ static void ranks_that_wait_for_data_starve(void **state)
     struct watched w;
     struct cs_watched step = good();
     begin(&w);
+    w.r.data_threads = 7;
+    w.r.cores = 32;
+    step.samples = 24;
     step.data_share = 0.9; /* the first steps wait: the feeder begins */
     for (int i = 0; i < 10; i++)
         see(&w, step);
@@ -250,6 +253,13 @@ static void ranks_that_wait_for_data_starve(void **state)
     for (int i = 0; i < 40; i++)
         see(&w, step);
     assert_true(count(&w, CS_ALERT_DATA_WAIT) > 10);
+    assert_text(w.r.alarm[CS_ALERT_DATA_WAIT].text,
+                "% of the time: 7 threads on 32 cores prepare 240 samples/s; raise data_threads, "
+                "give smaller pictures");
+    w.r.data_threads = w.r.cores = 1; /* more threads would not help */
+    see(&w, step);
+    assert_text(w.r.alarm[CS_ALERT_DATA_WAIT].text,
+                ": 1 thread on 1 core prepares 240 samples/s; give smaller pictures");
     end(&w);
 }
 

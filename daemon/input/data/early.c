@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/base/units.h"
 #include "input/chat/builtin.h"
 #include "input/data/reader.h"
@@ -76,19 +77,47 @@ static enum cs_status refuse(const struct cs_source *source, const struct cs_ear
                    CS_PLURAL(n), e->first_reason);
 }
 
+/* CPU time of samples by what was made of them; of the first one also what is opened for it. */
+struct cost {
+    int64_t text_ns, whole_ns; /* whole: with pictures */
+    int64_t n_text, n_whole;
+};
+
+static void note_cost(struct cost *cost, bool is_whole, int64_t ns)
+{
+    *(is_whole ? &cost->whole_ns : &cost->text_ns) += ns;
+    *(is_whole ? &cost->n_whole : &cost->n_text) += 1;
+}
+
+/* The few whole ones stand for all; where only text was looked at nothing is known of pictures. */
+static int64_t prepare_ns(const struct cost *cost, const struct cs_early *early)
+{
+    bool has_items = false;
+
+    for (int e = 0; e < CS_MAX_ENCODERS; e++)
+        has_items = has_items || early->n_items[e] > 0;
+    if (has_items)
+        return cost->n_whole > 0 ? cost->whole_ns / cost->n_whole : 0;
+    return cost->n_text > 0 ? cost->text_ns / cost->n_text : 0;
+}
+
 enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_depth *depth,
                                 struct cs_findings *findings, struct cs_early *out,
                                 struct cs_err *err)
 {
     uint64_t n = cs_source_count(source);
+    struct cost cost = {0};
 
     *out = (struct cs_early){.is_all = n <= CS_EARLY_SAMPLES};
     for (uint64_t i = 0; i < n && i < CS_EARLY_SAMPLES; i++) {
         struct cs_loaded loaded = {0};
         struct cs_err why = {0};
+        const int64_t begin_ns = cs_thread_cpu_ns();
         enum cs_status status = i < depth->n_pictures
                                     ? cs_source_load(source, i, findings, &loaded, &why)
                                     : cs_source_load_text(source, i, findings, &loaded, &why);
+        if (status == CS_OK && i > 0)
+            note_cost(&cost, i < depth->n_pictures, cs_thread_cpu_ns() - begin_ns);
         note(out, source, status, &loaded, &why);
         cs_loaded_free(&loaded);
         if (status == CS_NO_MEMORY)
@@ -100,6 +129,7 @@ enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_
         return refuse(source, out, err);
     out->mean_rows /= (int64_t)out->n_good;
     out->mean_bytes /= (int64_t)out->n_good;
+    out->prepare_ns = prepare_ns(&cost, out);
     note_ends(out, source);
     return CS_OK;
 }

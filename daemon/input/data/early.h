@@ -16,6 +16,7 @@ struct cs_early {
     int64_t shortest, longest;        /* rows after expansion; 0: not known */
     int64_t mean_rows, mean_bytes;    /* of the usable ones, in the feeder's memory */
     int64_t n_items[CS_MAX_ENCODERS]; /* of the usable ones */
+    int64_t prepare_ns;               /* CPU time that one takes, with its pictures; 0: not known */
     char first_reason[500];           /* why the first bad one is; "": none is */
     uint64_t n_ended; /* of the usable ones: a special token trains, as behind an answer */
     char never_ends

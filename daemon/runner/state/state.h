@@ -119,7 +119,8 @@ struct cs_watch {
     int64_t n_steps, skipped_in_row, untrained_in_row;
     int64_t unsaved_ns; /* of training since the last checkpoint */
     struct cs_mean loss, norm, data_share;
-    double lowest_loss; /* of that mean */
+    struct cs_mean sample_ns; /* of the time of a step */
+    double lowest_loss;       /* of that mean */
 };
 
 struct cs_runner {
@@ -134,8 +135,9 @@ struct cs_runner {
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
     struct cs_measured *measured; /* of this run's first steps; NULL: not on CPU ranks, or done */
-    int32_t data_threads;         /* of the feeder */
-    int64_t predicted_step_ns;    /* the plan's, then the calibrated one */
+    int32_t data_threads,
+        cores; /* of the feeder; that all processes of the job may use, 0: not known */
+    int64_t predicted_step_ns; /* the plan's, then the calibrated one */
     char reason[1000];
     struct cs_child *child; /* (n_ranks + 1) workers by rank, then the feeder */
     const struct cs_child_calls *calls;

@@ -217,6 +217,7 @@ static struct cs_watched watched(const struct cs_step_report *report, int64_t st
 {
     const bool has_loss = report->has_loss && report->loss_tokens > 0;
     return (struct cs_watched){.step = report->step,
+                               .samples = report->samples,
                                .trained_tokens = report->trained_tokens,
                                .step_ns = step_ns,
                                .is_skipped = report->is_skipped,

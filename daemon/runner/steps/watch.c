@@ -3,6 +3,7 @@
 #include "runner/steps/watch.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "core/base/units.h"
 #include "runner/state/records.h"
@@ -95,6 +96,22 @@ static enum cs_status grad_norm(struct cs_runner *r, const struct cs_watched *st
     return CS_OK;
 }
 
+/* While ranks wait, samples are trained as fast as they are prepared. */
+static void tell_data_wait(struct cs_runner *r, int64_t step)
+{
+    const struct cs_watch *w = &r->watch;
+    char cores[40] = "";
+    if (r->cores > 0)
+        snprintf(cores, sizeof cores, " on %d core%s", r->cores, CS_PLURAL(r->cores));
+    cs_run_alarm(
+        r, CS_ALERT_DATA_WAIT, CS_WARN, step,
+        "ranks wait for data %.0f%% of the time: %d thread%s%s prepare%s %.4g samples/s; "
+        "%sgive smaller pictures, keep them decoded (cache of cs.data), or use a faster disk",
+        100 * w->data_share.value, r->data_threads, CS_PLURAL(r->data_threads), cores,
+        r->data_threads == 1 ? "s" : "", 1e9 / w->sample_ns.value,
+        r->cores > 0 && r->data_threads >= r->cores ? "" : "raise data_threads, ");
+}
+
 static enum cs_status data_wait(struct cs_runner *r, const struct cs_watched *step, double limit,
                                 struct cs_err *err)
 {
@@ -103,11 +120,10 @@ static enum cs_status data_wait(struct cs_runner *r, const struct cs_watched *st
     if (isnan(step->data_share) || w->n_steps <= WARM_UP_WAIT)
         return CS_OK;
     add(&w->data_share, step->data_share);
+    if (step->samples > 0)
+        add(&w->sample_ns, (double)step->step_ns / (double)step->samples);
     if (w->data_share.n >= SOME && w->data_share.value > limit)
-        cs_run_alarm(r, CS_ALERT_DATA_WAIT, CS_WARN, step->step,
-                     "ranks wait for data %.0f%% of the time: the feeder is too slow; give it "
-                     "more cores, smaller pictures or a faster disk",
-                     100 * w->data_share.value);
+        tell_data_wait(r, step->step);
     return CS_OK;
 }
 

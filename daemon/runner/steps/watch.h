@@ -6,7 +6,7 @@
 
 /* A finished step, as the rules see it. */
 struct cs_watched {
-    int64_t step, trained_tokens, step_ns;
+    int64_t step, samples, trained_tokens, step_ns;
     bool is_skipped;
     double loss, grad_norm; /* NaN also where the step has none: has_... tells */
     bool has_loss, has_norm;
