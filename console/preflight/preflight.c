@@ -50,6 +50,29 @@ static void take_lines(struct cs_preflight *out, const char *text)
     }
 }
 
+/* What a step takes grows with its rows. Plans count on full slots: a step that fills many more, or few of them, is
+ * another than the one that was planned. */
+static void weigh_steps(const struct cs_preflight_made *made, int64_t sample_rows,
+                        struct cs_preflight *out)
+{
+    const int64_t samples = made->spec->batch_samples, slots = made->plan->slots;
+    const int64_t seq = made->plan->budget.seq_tokens;
+    const int64_t a_slot = sample_rows > 0 && sample_rows < seq ? seq / sample_rows : 1;
+    const int64_t fills = (samples + a_slot - 1) / a_slot,
+                  dp = made->spec->dp > 1 ? made->spec->dp : 1;
+    out->tokens_per_step = (double)sample_rows * (double)samples;
+    out->data_step_ns =
+        (int64_t)((double)out->step_ns * out->tokens_per_step / (double)(slots * seq));
+    if (4 * fills < 3 * slots || 4 * fills > 5 * slots)
+        cs_preflight_warn(
+            out,
+            "%lld sample%s of about %lld tokens fill about %lld slot%s of %lld a step, "
+            "and the plan is made for %lld: with slots = %lld it fits them",
+            (long long)samples, CS_PLURAL(samples), (long long)sample_rows, (long long)fills,
+            CS_PLURAL(fills), (long long)seq, (long long)slots,
+            (long long)((fills + dp - 1) / dp * dp));
+}
+
 /* GPUs wait where threads prepare fewer samples than they train. On CPU ranks both share the cores, and the
  * prediction is too rough for that. */
 static void check_rate(const struct cs_preflight_made *made, const struct cs_early *early,
@@ -61,10 +84,10 @@ static void check_rate(const struct cs_preflight_made *made, const struct cs_ear
         cs_data_threads(made->spec->data_threads, is_gpu, cs_plan_world(made->plan), cores);
     const double at_once = threads < cores ? threads : cores;
     const double prepared = 1e9 * at_once / (double)early->prepare_ns;
-    const double trained = 1e9 * (double)made->spec->batch_samples / (double)out->step_ns;
+    const double trained = 1e9 * (double)made->spec->batch_samples / (double)out->data_step_ns;
     char one[CS_UNITS_CAP], have[CS_UNITS_CAP], want[CS_UNITS_CAP];
 
-    if (!is_gpu || early->prepare_ns <= 0 || out->step_ns <= 0 || prepared > trained)
+    if (!is_gpu || early->prepare_ns <= 0 || out->data_step_ns <= 0 || prepared > trained)
         return;
     cs_duration_print(one, sizeof one, (uint64_t)early->prepare_ns);
     cs_rate_print(have, sizeof have, prepared, "samples");
@@ -95,8 +118,8 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     cs_early_warnings(&early, data->json, &text);
     if (data == &made->spec->data) {
         take_lines(out, cs_buf_str(&text));
+        weigh_steps(made, early.mean_rows, out);
         check_rate(made, &early, out);
-        out->tokens_per_step = (double)early.mean_rows * (double)made->spec->batch_samples;
         if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
             cs_preflight_warn(out,
                               "a step takes %lld sample%s, and there are %llu: each is used "
@@ -164,10 +187,10 @@ enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_
     if (spec->has_eval)
         CS_TRY(check_data(made, arena, "eval.data", &spec->eval_data, out, err));
     out->steps = spec->steps;
-    if (__builtin_mul_overflow(out->steps, out->step_ns, &out->total_ns))
+    if (__builtin_mul_overflow(out->steps, out->data_step_ns, &out->total_ns))
         out->total_ns = 0;
-    if (out->step_ns > 0)
-        out->tokens_per_s = out->tokens_per_step * 1e9 / (double)out->step_ns;
+    if (out->data_step_ns > 0)
+        out->tokens_per_s = out->tokens_per_step * 1e9 / (double)out->data_step_ns;
     cs_preflight_advise(spec, out);
     return CS_OK;
 }
@@ -210,9 +233,10 @@ void cs_preflight_text(const struct cs_preflight *p, bool with_defaults, struct 
 
 json_t *cs_preflight_json(const struct cs_preflight *p)
 {
-    return json_pack("{s:I s:I s:I s:f s:f s:I s:I s:O s:O}", "steps", (json_int_t)p->steps,
-                     "step_ns", (json_int_t)p->step_ns, "total_ns", (json_int_t)p->total_ns,
-                     "tokens_per_step", p->tokens_per_step, "tokens_per_s", p->tokens_per_s,
-                     "checkpoint_bytes", (json_int_t)p->checkpoint_bytes, "memory_bytes",
-                     (json_int_t)p->memory_bytes, "notes", p->notes, "warnings", p->warnings);
+    return json_pack("{s:I s:I s:I s:I s:f s:f s:I s:I s:O s:O}", "steps", (json_int_t)p->steps,
+                     "step_ns", (json_int_t)p->step_ns, "data_step_ns", (json_int_t)p->data_step_ns,
+                     "total_ns", (json_int_t)p->total_ns, "tokens_per_step", p->tokens_per_step,
+                     "tokens_per_s", p->tokens_per_s, "checkpoint_bytes",
+                     (json_int_t)p->checkpoint_bytes, "memory_bytes", (json_int_t)p->memory_bytes,
+                     "notes", p->notes, "warnings", p->warnings);
 }

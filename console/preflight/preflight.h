@@ -13,8 +13,10 @@
 #include "core/sched/sim/forecast.h"
 
 struct cs_preflight {
-    int64_t steps, step_ns, total_ns; /* predicted; ns 0: not known */
-    double tokens_per_step;           /* of the samples that were looked at */
+    int64_t steps, step_ns; /* step_ns: predicted, of a step that fills all slots of the plan */
+    int64_t data_step_ns;   /* ... with as many rows as samples that were looked at have */
+    int64_t total_ns;       /* of all steps of such data; ns 0: not known */
+    double tokens_per_step; /* of the samples that were looked at */
     double tokens_per_s;
     int64_t checkpoint_bytes, memory_bytes; /* one checkpoint; the fullest rank */
     json_t *notes, *warnings;               /* arrays of texts; owned */

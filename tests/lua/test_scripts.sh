@@ -51,6 +51,15 @@ grep -q '^warning: ranks will wait for data: 1 thread on the .* here prepares ab
   { echo "FAIL: a plan does not warn of data that comes too slowly: $(cat out)"; failed=1; }
 "$console" plan good/job.lua >out
 ! grep -q 'wait for data' out || { echo "FAIL: a plan warns of data that CPU ranks wait for"; failed=1; }
+# ... and says when the data fills other numbers of slots than it is made for: its time is that of the data
+sed 's/batch_samples = [0-9]*/batch_samples = 64/' good/job.lua >good/job_of_many.lua
+"$console" plan good/job_of_many.lua >out
+grep -q '^warning: 64 samples of about [0-9]* tokens fill about [0-9]* slots of .* a step, and the plan is made for .*: with slots = [0-9]* it fits' out ||
+  { echo "FAIL: a plan does not say that steps fill more slots"; failed=1; }
+"$console" plan --json good/job_of_many.lua >out
+python3 -c 'import json; p = json.load(open("out"))["preflight"]; assert p["data_step_ns"] > 1.25 * p["step_ns"] and p["total_ns"] == p["steps"] * p["data_step_ns"], p' ||
+  { echo "FAIL: the time of steps that fill more slots is that of planned ones"; failed=1; }
+rm good/job_of_many.lua
 "$console" plan good/settings_hardly_meant.lua >out
 for line in 'checkpoint.every_steps is above steps' 'eval.every_steps is above steps' 'optimizer.eps is 0' 'optimizer.warmup_steps is not below' 'alerts.skipped_updates is off'; do
   grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }
