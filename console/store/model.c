@@ -7,7 +7,7 @@
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/stage/buckets.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"
 
 static void fill_stages(struct cs_store *store, const struct cs_plan *plan, bool is_same_plan)

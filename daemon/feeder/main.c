@@ -16,8 +16,8 @@
 
 #include "core/base/say.h"
 #include "core/base/system/io.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/plan.h"
-#include "core/plan/plan_json.h"
 #include "core/program/options.h"
 #include "core/program/process.h"
 #include "core/wire/line.h"

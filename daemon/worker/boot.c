@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"
 
 /* Map an inherited memfd whole; the descriptor is closed. fd -1: nothing. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"
 
 static enum cs_status name_checkpoints(struct cs_generation *g, struct cs_err *err)

@@ -10,7 +10,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/str.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "lua/base/json.h"
 #include "lua/base/value.h"
 

@@ -9,7 +9,7 @@
 
 #include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"
 #include "tests/support/journal.h"
 #include "tests/support/replay.h"

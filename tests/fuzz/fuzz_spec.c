@@ -1,8 +1,8 @@
 /* Fuzz target: jobs that are nearly right, read, planned and lowered; and plans of them that are nearly
  * right, read back. */
 #include "core/model/spec.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/wire/wire.h"
 #include "fuzz/edit.h"

@@ -1,7 +1,7 @@
 /* Fuzz target: any messages of the schema, nearly right, to the console's store with a job in it; then
  * every screen is drawn. */
 #include "console/store/store.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"
 #include "fuzz/edit.h"
 #include "fuzz/screens.h"

@@ -15,7 +15,7 @@
 #include "console/screen/screen.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "tests/support/replay.h"
 
 enum { ROUNDS = 3000, WALK = 2000, LONG_WALK = 10000, WAYS_OUT = 8 };

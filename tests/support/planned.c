@@ -8,8 +8,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "support/need.h"
 
 enum cs_status cs_test_try_plan(struct cs_test_planned *p, json_t *root,

@@ -14,7 +14,7 @@
 
 #include "core/base/system/clock.h"
 #include "core/data/pool.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/trace/ring.h"
 #include "core/wire/line.h"

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "core/base/system/io.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/trace/tracefile.h"

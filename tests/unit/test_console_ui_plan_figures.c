@@ -18,8 +18,8 @@
 #include "console/views/state/view.h"
 #include "console/whatif/whatif.h"
 #include "core/base/str.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "core/search/search.h"
 #include "tests/support/plan_screen.h"
 

@@ -14,8 +14,8 @@
 #include "console/screen/screen.h"
 #include "console/views/state/view.h"
 #include "core/base/str.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "tests/support/plan_screen.h"
 
 /* Shown times of the listed actions add up to the step; each starts when the one before ends. */

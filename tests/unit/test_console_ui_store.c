@@ -12,7 +12,7 @@
 
 #include "console/screen/screen.h"
 #include "console/views/plan/plan.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/trace/tracefile.h"
 #include "core/wire/wire.h"
 #include "tests/support/replay.h"

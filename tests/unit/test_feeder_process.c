@@ -19,7 +19,7 @@
 
 #include "core/base/system/io.h"
 #include "core/data/pool.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "support/chat.h"

@@ -1,6 +1,6 @@
 /* Plans as documents: what is written is read back, hashes tell plans apart, damage is refused; clusters. */
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

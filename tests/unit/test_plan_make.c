@@ -2,8 +2,8 @@
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stage/windows.h"
 #include "core/plan/derive.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "core/search/problem/problem.h"
 
 #include <setjmp.h>

@@ -13,8 +13,8 @@
 
 #include "core/base/arena.h"
 #include "core/model/placements.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "tests/support/spec.h"
 
 struct made {

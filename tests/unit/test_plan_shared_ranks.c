@@ -14,7 +14,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/edges.h"
 #include "core/plan/cost/experts.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "support/planned.h"
 
 static enum cs_status plan_in(struct cs_arena *arena, const char *device, const json_t *root,

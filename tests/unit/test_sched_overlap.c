@@ -1,7 +1,7 @@
 /* What replicas cost a step where sums and weights travel while the device computes: closed forms
  * of all hidden, partly hidden and not hidden, alone and through the simulator. */
 #include "core/plan/cost/stage/buckets.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/sched/sim/overlap.h"
 
 #include <setjmp.h>

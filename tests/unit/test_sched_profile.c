@@ -3,8 +3,8 @@
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/profile.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

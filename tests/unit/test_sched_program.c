@@ -1,6 +1,6 @@
 /* Programs of real plans: messages, end of step, evaluation; damaged programs are refused with the
  * actions named, and stall when they are simulated all the same. */
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/verify.h"

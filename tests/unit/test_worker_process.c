@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "core/base/hash.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/wire/wire.h"
 #include "support/device.h"

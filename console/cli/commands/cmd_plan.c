@@ -11,7 +11,7 @@
 #include "core/base/say.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
-#include "core/plan/plan_json.h"
+#include "core/plan/json/plan_json.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
 #include "core/wire/wire.h"

@@ -6,8 +6,8 @@
 
 #include "core/base/units.h"
 #include "core/plan/cost/links.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "core/sched/sim/predict.h"
 #include "core/wire/wire.h"
 

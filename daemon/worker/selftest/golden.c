@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/plan/plan_json.h"
 #include "store/fsio.h"
 #include "worker/selftest/parts.h"
 

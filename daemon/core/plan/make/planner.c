@@ -18,13 +18,13 @@
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/derive.h"
 #include "core/plan/groups.h"
+#include "core/plan/json/plan_json.h"
 #include "core/plan/make/context.h"
 #include "core/plan/make/experts.h"
 #include "core/plan/make/fits.h"
 #include "core/plan/make/offload.h"
 #include "core/plan/make/tensors.h"
 #include "core/plan/make/zero.h"
-#include "core/plan/plan_json.h"
 
 static enum cs_status check_branches(const struct cs_planner *p, struct cs_err *err)
 {
