@@ -108,8 +108,9 @@ void layout_agrees_on(bool is_lazy, struct cs_test_spec options, int ranks)
     layout_run(&alone, layout_single, &one);
     layout_run_on(is_lazy, &options, NULL, &many);
     assert_int_equal(many.n_ranks, ranks);
-    /* no update before it; gradients of decays move as much with the number of rows in a chunk */
-    const double near = options.is_recurrent ? 5e-5 : 1e-6;
+    /* no update before it, but sums have another order, of partial results too; gradients of decays move as much with
+     * the number of rows in a chunk */
+    const double near = options.is_recurrent ? 5e-5 : 2e-6;
     if (!(fabs(one.loss[0] - many.loss[0]) <= 1e-6 * one.loss[0]) ||
         !(fabs(one.norm[0] - many.norm[0]) <= near * one.norm[0]))
         fail_msg("seed %d: loss %.9g and %.9g, norm %.9g and %.9g", options.seed, one.loss[0],
