@@ -5,14 +5,11 @@
 #include <string.h>
 
 #include "bench/vlm.h"
+#include "core/plan/context.h"
 #include "store/safetensors.h"
 #include "worker/model/halves/context.h"
 
-enum {
-    DEADLINE_MS = 60000,
-    GROUPS = 2,
-    GROUP_BYTES = 16 << 20
-}; /* the latter two as jobs have them */
+enum { DEADLINE_MS = 60000 };
 
 /* ---- values: a function of the row of the slot and the column ---- */
 
@@ -115,14 +112,14 @@ void cs_context_rank_open(struct cs_context_rank *b, const struct cs_context_lab
                                         DEADLINE_MS, comm, &err),
                     &err);
     b->comm = *comm;
-    b->context =
-        (struct cs_context){.n = lab->ranks,
-                            .place = b->rank,
-                            .groups = lab->groups > 0 ? lab->groups : GROUPS,
-                            .group_bytes = lab->groups > 0 ? lab->group_bytes : GROUP_BYTES,
-                            .start = start,
-                            .finish = finish,
-                            .user = b};
+    b->context = (struct cs_context){
+        .n = lab->ranks,
+        .place = b->rank,
+        .groups = lab->groups > 0 ? lab->groups : CS_CONTEXT_GROUPS_AHEAD,
+        .group_bytes = lab->groups > 0 ? lab->group_bytes : CS_CONTEXT_GROUP_BYTES,
+        .start = start,
+        .finish = finish,
+        .user = b};
     b->scratch.device = b->device;
     b->ctx = cs_device_ctx(b->device);
     b->run = (struct cs_run){.device = b->device,

@@ -187,6 +187,8 @@ static void own_keys_come_first_where_it_saves(void **state)
         {"a40-48g", {.llm_cp = 2, .llm_keys = HEADS(32, 32), .exchange = "heads", .seq_tokens = 16384}, false},
         {"a40-48g", {.llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
         {"h100-80g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 65536}, false},
+        {"h200-141g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
+        {"h200-141g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 32768}, false},
         {"cpu", {.llm_cp = 2, .llm_keys = HEADS(4, 2), .seq_tokens = 256, .llm_width = 64}, true},
         {"cpu", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
   /* clang-format on */

@@ -24,6 +24,11 @@ int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_eac
 /* Of n rows that a slot has at most (or bytes of them), those of one rank of a stage; an encoder's may have
  * those of several slots. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);
+
+/* On devices heads go in groups, one beside the attention of another, where each has that many bytes of keys and values:
+ * fewer do not fill a link as long as a group's launches take (tests/bench/RESULTS.md). */
+enum { CS_CONTEXT_GROUPS_AHEAD = 2, CS_CONTEXT_GROUP_BYTES = 64 << 20 };
+
 /* What attention takes while it runs: keys and values of all rows of the slot and their gradients, and
  * those of the rank's own rows as they come from every other rank; where the own keys are attended to by
  * themselves also an output with its statistics, or a gradient of queries, of either part. 0 where rows are not split. */

@@ -32,7 +32,8 @@ static void close_gpu(struct cs_device *device)
     free(device);
 }
 
-/* Of as many GPUs as are asked for and there; without NCCL of none. */
+/* Of as many GPUs as are asked for and there, without NCCL of none: what is not measured is told, and plans take it from
+ * the class of the device. */
 static enum cs_status measure_links(const json_t *request, bool is_gpu, struct cs_arena *arena,
                                     struct cs_profile *profile, struct cs_err *err)
 {
@@ -40,8 +41,13 @@ static enum cs_status measure_links(const json_t *request, bool is_gpu, struct c
                                          .are_processes = true,
                                          .open = open_gpu,
                                          .close = close_gpu};
-    const enum cs_status status = cs_measure_links(is_gpu ? &gpus : NULL, arena, profile, err);
-    return status == CS_UNSUPPORTED && is_gpu ? CS_OK : status;
+    struct cs_err why = {0};
+    if (!is_gpu)
+        return cs_measure_links(NULL, arena, profile, err);
+    if (cs_measure_links(&gpus, arena, profile, &why) != CS_OK)
+        cs_say(stderr, "cornstarch-worker: not all links between GPUs were measured: %s\n",
+               why.text);
+    return CS_OK;
 }
 
 /* Links first: their ranks are children, and a process that has opened a GPU has none that could. */

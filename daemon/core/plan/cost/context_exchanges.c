@@ -72,7 +72,7 @@ static void add_exchanges(const struct exchanges *x, const struct cs_device_clas
 
 /* ---- own keys first ---- */
 
-/* exchanges that are waited for; what is made of partial results */
+/* exchanges that are waited for; what parts of attention take beside the whole, and what is made of partial results */
 struct exposed {
     int64_t fwd, bwd[2], merge_fwd, merge_bwd;
 };
@@ -101,6 +101,19 @@ static double own_ns(const struct cs_context_work *w, int32_t id, const struct c
 /* launches of a device beside those that attention has anyway: forward the own keys and merging, backward the own keys
  * twice and a sum */
 enum { LAUNCHES_FWD = 2, LAUNCHES_BWD = 3, LAUNCH_NS = 5000 };
+
+/* Two launches end twice with few blocks left: on H200 parts of attention were 5 to 10 % longer than the whole, forward
+ * and backward (tests/bench/RESULTS.md). */
+enum { TAILS = 12 };
+
+static int64_t tails_ns(const struct cs_context_work *w, const struct cs_device_class *device,
+                        int32_t id, const struct cs_time_parts *parts, int64_t ns)
+{
+    double most = 0;
+    for (int32_t r = 0; r < w->ranks; r++)
+        most = fmax(most, w->pairs[id * w->ranks + r]);
+    return device->units > 0 ? (int64_t)(most * parts->pairs * (double)ns) / TAILS : 0;
+}
 
 static int64_t launch_ns(const struct cs_device_class *device, int launches)
 {
@@ -131,13 +144,14 @@ static struct exposed exposed_of(const struct cs_context_work *w, const struct c
     for (int i = 0; i < 2; i++)
         e.bwd[i] = left_of(move_ns(device, w->ranks, x->bwd[i]), bwd / 2);
     const int64_t merge = merge_ns(w, cs_layer_attention(graph, layer), device, tp);
-    e.merge_fwd = x->fwd[0] > 0 ? merge + launch_ns(device, LAUNCHES_FWD) : 0;
-    e.merge_bwd = x->bwd[0] > 0 ? merge + launch_ns(device, LAUNCHES_BWD) : 0;
+    if (x->fwd[0] > 0)
+        e.merge_fwd = merge + launch_ns(device, LAUNCHES_FWD) +
+                      tails_ns(w, device, id, &parts->fwd, cost->fwd_ns);
+    if (x->bwd[0] > 0)
+        e.merge_bwd = merge + launch_ns(device, LAUNCHES_BWD) +
+                      tails_ns(w, device, id, &parts->bwd_input, cost->bwd_input_ns);
     return e;
 }
-
-/* as jobs group heads on devices (worker/exec/messages/context.c) */
-enum { GROUPS = 2, GROUP_BYTES = 16 << 20 };
 
 int64_t cs_context_own_first_ns(const struct cs_context_work *work, const struct cs_graph *graph,
                                 const struct cs_layer *layer, const struct cs_layer_parts *parts,
@@ -149,7 +163,9 @@ int64_t cs_context_own_first_ns(const struct cs_context_work *work, const struct
         return 0;
     const struct exchanges x = exchanges_of(work, graph, layer, device, tp);
     const struct exposed e = exposed_of(work, graph, layer, parts, device, tp, cost, &x);
-    const int32_t groups = device->units > 0 && x.fwd[0] >= GROUPS * GROUP_BYTES ? GROUPS : 1;
+    const int64_t keys = cs_scale(x.fwd[0], work->ranks, work->ranks - 1),
+                  worth = (int64_t)CS_CONTEXT_GROUPS_AHEAD * CS_CONTEXT_GROUP_BYTES;
+    const int32_t groups = device->units > 0 && keys >= worth ? CS_CONTEXT_GROUPS_AHEAD : 1;
     const int64_t at_once = move_ns(device, work->ranks, x.fwd[0]) +
                             move_ns(device, work->ranks, x.bwd[0]) +
                             move_ns(device, work->ranks, x.bwd[1]);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/system/clock.h"
+#include "core/plan/context.h"
 #include "core/plan/groups.h"
 
 static bool meets(const struct cs_exec *exec)
@@ -140,10 +141,10 @@ static void finish_on_device(void *user, int32_t which)
  * computing, with as many bytes as fill the links. For tests and comparisons the environment says
  * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. More groups
  * of heads were slower, each costs a tenth of a millisecond (tests/bench/RESULTS.md). */
-enum { GROUPS = 2, GROUP_BYTES = 16 << 20, MOST_GROUPS = 1024 };
+enum { SUM_BYTES = 16 << 20, MOST_GROUPS = 1024 };
 
-static enum cs_status set_groups(struct cs_context *context, bool is_host, const char *variable,
-                                 struct cs_err *err)
+static enum cs_status set_groups(struct cs_context *context, bool is_host, int64_t bytes,
+                                 const char *variable, struct cs_err *err)
 {
     const char *asked = getenv(variable);
     char *end = NULL;
@@ -151,8 +152,8 @@ static enum cs_status set_groups(struct cs_context *context, bool is_host, const
     if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
         return cs_fail(err, CS_INVALID, "%s is \"%s\": a number from 1 to %d", variable, asked,
                        MOST_GROUPS);
-    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : GROUPS;
-    context->group_bytes = asked != NULL ? 0 : GROUP_BYTES;
+    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : CS_CONTEXT_GROUPS_AHEAD;
+    context->group_bytes = asked != NULL ? 0 : bytes;
     return CS_OK;
 }
 
@@ -207,8 +208,9 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
         return cs_fail(err, CS_INVALID, "devices that share items need their communicator");
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
-    CS_TRY(set_groups(&exec->context, is_host, "CORNSTARCH_CONTEXT_GROUPS", err));
-    return set_groups(&exec->tensors, is_host, "CORNSTARCH_TENSOR_GROUPS", err);
+    CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUP_BYTES, "CORNSTARCH_CONTEXT_GROUPS",
+                      err));
+    return set_groups(&exec->tensors, is_host, SUM_BYTES, "CORNSTARCH_TENSOR_GROUPS", err);
 }
 
 void cs_exec_close_context(struct cs_exec *exec)
