@@ -4,6 +4,10 @@
 
 #include "core/model/graph.h"
 
+/* modules.c: modules and branches, with their architectures and items, into arrays that have room */
+enum cs_status cs_graph_add_modules(struct cs_graph *graph, const struct cs_spec *spec,
+                                    struct cs_arena *arena, struct cs_err *err) CS_NODISCARD;
+
 /* freeze.c: the rules of the document -> is_trainable of every parameter, n_trained; then the
  * needs */
 enum cs_status cs_graph_apply_rules(struct cs_graph *graph, const struct cs_spec *spec,
