@@ -33,6 +33,8 @@ static void branch_text(const json_t *row, const char *name, const json_t *at, s
     const char *place = text_of(at, "place");
     cs_buf_addf(out, "  %s tp%d cp%d pp%d", name, (int)int_of(at, "tp"), (int)int_of(at, "cp"),
                 (int)int_of(at, "pp"));
+    if (json_is_true(json_object_get(at, "sp")))
+        cs_buf_adds(out, " sp");
     if (int_of(at, "ep") > 1)
         cs_buf_addf(out, " ep%d", (int)int_of(at, "ep"));
     if (int_of(at, "vpp") > 1)

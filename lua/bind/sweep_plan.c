@@ -64,7 +64,7 @@ static bool is_said(const char *key, const json_t *at, json_int_t dp)
 /* stages, ranks that share them and recompute of every module */
 static void push_parallel(lua_State *L, const json_t *row)
 {
-    static const char *const keys[] = {"pp", "tp", "cp", "ep", "dp", "zero", "recompute"};
+    static const char *const keys[] = {"pp", "tp", "sp", "cp", "ep", "dp", "zero", "recompute"};
     const json_int_t dp = json_integer_value(json_object_get(row, "dp"));
     const char *name;
     json_t *at;
@@ -73,7 +73,8 @@ static void push_parallel(lua_State *L, const json_t *row)
     {
         lua_newtable(L);
         for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
-            const json_t *given = json_object_get(at, keys[i]); /* ep: where it is above 1 */
+            const json_t *given = json_object_get(
+                at, keys[i]); /* ep: where it is above 1; sp: where rows are split */
             if (given == NULL || !is_said(keys[i], at, dp))
                 continue;
             cs_lua_push_json(L, given);

@@ -29,6 +29,7 @@ struct cs_branch_layout {
     int32_t dp;    /* replicas of this branch, 0: as many as the layout says */
     int32_t vpp;   /* chunks of every stage (interleaved), 0: 1 */
     int32_t ep;    /* of dp * cp ranks, those that share the experts of a layer, 0: 1 */
+    bool sp;       /* with tp: rows between products are split over its ranks */
     int32_t shard; /* 1 + zero level of this branch, 0: the layout's */
 };
 

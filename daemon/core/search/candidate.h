@@ -29,8 +29,6 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
 int32_t cs_candidate_modality(const struct cs_search_problem *problem,
                               const struct cs_candidate *candidate);
 
-/* the options with their defaults filled in */
-struct cs_search_options cs_search_defaults(const struct cs_search_options *options);
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut);
 /* of zero levels 2 and 3: time of collectives over `shards` ranks, of bytes */
 int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,

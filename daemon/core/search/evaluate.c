@@ -31,6 +31,7 @@ static void describe(const struct cs_trial *t, struct cs_search_plan *plan)
                                       .tp = t->option[b]->tp,
                                       .cp = t->option[b]->cp,
                                       .pp = c->pp[b],
+                                      .sp = t->option[b]->sp,
                                       .recompute = t->option[b]->recompute,
                                       .place = (enum cs_placement)c->place[b],
                                       .dp = c->own_dp[b],

@@ -12,6 +12,8 @@ static json_t *layout_json(const struct cs_layout *layout)
                                       at->vpp > 0 ? at->vpp : 1, "zero", cs_layout_zero(layout, b),
                                       "recompute", cs_recompute_name(at->recompute), "place",
                                       cs_placement_table[at->place].name));
+        if (at->sp)
+            json_object_set_new(json_object_get(all, at->name), "sp", json_true());
         if (at->ep > 1)
             json_object_set_new(json_object_get(all, at->name), "ep", json_integer(at->ep));
     }

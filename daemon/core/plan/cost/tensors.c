@@ -33,16 +33,6 @@ static int64_t share(int64_t ns, int32_t tp)
     return (ns + tp - 1) / tp;
 }
 
-/* What a pass of a layer waits for: time added to its own, and time that passes beside it. */
-struct wait {
-    int64_t behind, beside;
-};
-
-/* The sums of a layer: of what a pass makes. */
-struct sums {
-    struct wait fwd, bwd;
-};
-
 /* Parts that have come are read, added to the own rows and written. */
 static int64_t add_ns(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                       const struct cs_device_class *device, int32_t tp)
@@ -57,35 +47,34 @@ static int64_t add_ns(const struct cs_graph *graph, const struct cs_layer *layer
  * gradients of weights ask for their inputs once more. On GPUs rows that are split travel beside the
  * products of others. Embeddings of the own words are summed; the head's gradient is,
  * in its forward, where it makes one. */
-static struct sums sums_of(const struct cs_graph *graph, const struct cs_layer *layer,
-                           const struct cs_slot_budget *budget,
-                           const struct cs_device_class *device, int32_t tp, bool is_split)
+struct cs_tensor_sums cs_tensor_sums(const struct cs_graph *graph, const struct cs_layer *layer,
+                                     int64_t rows, int64_t label_rows,
+                                     const struct cs_device_class *device, int32_t tp,
+                                     bool is_split)
 {
-    const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const bool is_head = layer->kind == CS_LAYER_HEAD;
-    const int64_t ns =
-        sum_ns(graph, layer, is_head ? work.label_rows : work.tokens, device, tp, is_split);
+    const int64_t ns = sum_ns(graph, layer, is_head ? label_rows : rows, device, tp, is_split);
     const int64_t again = is_split && layer->needs_weight_grad ? ns : 0; /* two halves of a sum */
     const int64_t fwd = 2 * ns, bwd = has_backward ? 2 * ns + again : 0;
     if (layer->kind == CS_LAYER_BLOCK && is_split && device->units > 0) {
-        const int64_t add = 2 * add_ns(graph, layer, work.tokens, device, tp);
-        return (struct sums){
+        const int64_t add = 2 * add_ns(graph, layer, rows, device, tp);
+        return (struct cs_tensor_sums){
             {add,                    fwd},
             {has_backward ? add : 0, bwd}
         };
     }
     if (layer->kind == CS_LAYER_BLOCK)
-        return (struct sums){
+        return (struct cs_tensor_sums){
             {fwd, 0},
             {bwd, 0}
         };
-    return (struct sums){
+    return (struct cs_tensor_sums){
         .fwd = {is_head && !has_backward ? 2 * device->link_latency_ns : ns, 0}
     };
 }
 
-static int64_t with(int64_t ns, struct wait wait)
+int64_t cs_tensor_with(int64_t ns, struct cs_tensor_wait wait)
 {
     return (ns > wait.beside ? ns : wait.beside) + wait.behind;
 }
@@ -109,9 +98,11 @@ void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
         if (tp == 1 || !is_shared(graph, layer))
             continue;
         const bool is_split = splits_rows(spec, graph->branches[branch].name);
-        const struct sums sums = sums_of(graph, layer, budget, device, tp, is_split);
-        cost[i].fwd_ns = with(share(cost[i].fwd_ns, shares), sums.fwd);
-        cost[i].bwd_input_ns = with(share(cost[i].bwd_input_ns, shares), sums.bwd);
+        const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+        const struct cs_tensor_sums sums =
+            cs_tensor_sums(graph, layer, work.tokens, work.label_rows, device, tp, is_split);
+        cost[i].fwd_ns = cs_tensor_with(share(cost[i].fwd_ns, shares), sums.fwd);
+        cost[i].bwd_input_ns = cs_tensor_with(share(cost[i].bwd_input_ns, shares), sums.bwd);
         cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);
     }
 }

@@ -1,5 +1,8 @@
 /* From graph, cluster and profile to the numbers of a search. */
 #include "core/search/problem/problem.h"
+
+#include <string.h>
+
 #include "core/base/units.h"
 #include "core/model/tensor_parallel.h"
 #include "core/plan/context.h"
@@ -9,37 +12,13 @@
 #include "core/plan/cost/round.h"
 #include "core/plan/cost/stage/windows.h"
 #include "core/plan/cost/stage/zero.h"
+#include "core/plan/cost/tensors.h"
 #include "core/plan/make/planner.h"
+#include "core/search/problem/builder.h"
 
-#include <string.h>
+enum { MAX_OPTIONS = 1024 };
 
-enum { MAX_OPTIONS = 1024, MAX_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
-
-struct builder {
-    const struct cs_graph *graph; /* as a rank has it that shares experts with others */
-    const struct cs_graph *whole;
-    const struct cs_device_class *device;
-    const struct cs_profile *profile;
-    struct cs_slot_budget budget;
-    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
-    int32_t node, widest;       /* ranks of a node; of a tp * cp group */
-    const struct cs_spec *spec;
-    struct cs_context_work keys[MAX_CONTEXTS], own_keys[MAX_CONTEXTS],
-        heads[MAX_CONTEXTS];                     /* of 2^i ranks, as what moves; own keys first */
-    const struct cs_layer_parts *parts;          /* (n_layers) how these grow */
-    const struct cs_graph *spread[MAX_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
-    struct cs_arena *arena;
-};
-
-struct at { /* one layer under one layout */
-    int32_t tp, cp, ep;
-    enum cs_recompute recompute;
-    struct cs_layer_work work;
-    int64_t rows;                          /* of one rank */
-    const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
-};
-
-static int64_t bytes_ns(int64_t bytes, int64_t bytes_per_s)
+int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s)
 {
     return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
 }
@@ -48,7 +27,7 @@ int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latenc
 {
     if (n < 2)
         return 0;
-    return bytes_ns((int64_t)((double)bytes * 2 * (n - 1) / n), bytes_per_s) +
+    return cs_problem_bytes_ns((int64_t)((double)bytes * 2 * (n - 1) / n), bytes_per_s) +
            2 * (int64_t)(n - 1) * latency_ns;
 }
 
@@ -75,13 +54,14 @@ static bool is_cut(const struct cs_param *param)
 }
 
 /* elements of the tied table on a rank */
-static int64_t tied_count(const struct builder *b, int32_t tp, bool is_trained)
+static int64_t tied_count(const struct cs_problem_builder *b, int32_t tp, bool is_trained)
 {
     const struct cs_param *p = &b->graph->params[b->graph->tied_param];
     return !is_trained || p->is_trainable ? cs_over(p->count, tp) : 0;
 }
 
-static void count_shared(const struct builder *b, int32_t tp, struct cs_search_layer *out)
+static void count_shared(const struct cs_problem_builder *b, int32_t tp,
+                         struct cs_search_layer *out)
 {
     const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
     out->weight_bytes = tied_count(b, tp, false) * cs_device_element_bytes(b->device);
@@ -92,8 +72,8 @@ static void count_shared(const struct builder *b, int32_t tp, struct cs_search_l
 
 /* Where ranks share experts as many more have the same of what is left of each: what they divide among
  * themselves, state of the optimizer and its work, is as much as of all experts among all ranks. */
-static void count_bytes(const struct builder *b, const struct cs_layer *layer, int32_t tp,
-                        struct cs_search_layer *out)
+static void count_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                        int32_t tp, struct cs_search_layer *out)
 {
     int64_t held = 0, trained = 0, divided = 0;
     int element = cs_device_element_bytes(b->device);
@@ -117,63 +97,9 @@ static void count_bytes(const struct builder *b, const struct cs_layer *layer, i
     out->optim_bytes = divided * (state.all - state.grad);
 }
 
-/* numbers that a layer keeps of a row and its level of recompute does not */
-static int64_t dropped(const struct builder *b, const struct cs_layer *layer, const struct at *at,
-                       enum cs_keep_share share)
-{
-    return cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, share) -
-           cs_keep_elements(b->graph, layer, at->recompute, share);
-}
-
-static int64_t exchange_bytes(const struct builder *b, const struct cs_layer *layer,
-                              const struct at *at)
-{
-    struct cs_attention own = *cs_layer_attention(b->graph, layer);
-    const int element = cs_device_element_bytes(b->device);
-    if (!at->context->moves_heads)
-        return cs_over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows,
-                                        at->context->own_first, element),
-                       at->tp);
-    cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
-    return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
-}
-
-/* Inputs, normed inputs and statistics are whole on every tp rank; heads and MLP are cut. */
-static void count_saved(const struct builder *b, const struct cs_layer *layer, const struct at *at,
-                        struct cs_search_layer *out)
-{
-    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    const int64_t row = (int64_t)cs_device_element_bytes(b->device) * at->rows;
-    const int64_t whole = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_WHOLE);
-    const int64_t cut = row * cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, CS_KEEP_CUT);
-    out->saved_bytes = whole + cs_over(cut, at->tp);
-    if (layer->kind == CS_LAYER_HEAD)
-        out->work_bytes = cs_over(at->work.label_rows, at->cp) * 4 * cs_over(arch->vocab, at->tp);
-    if (at->context && layer->attention >= 0)
-        out->work_bytes = exchange_bytes(b, layer, at);
-    if (dropped(b, layer, at, CS_KEEP_ALL) == 0)
-        return;
-    if (at->recompute == CS_RECOMPUTE_FULL) {
-        out->work_bytes += out->saved_bytes;
-        out->saved_bytes = row * cs_keep_elements(b->graph, layer, at->recompute, CS_KEEP_ALL);
-        return;
-    }
-    out->saved_bytes -= row * (dropped(b, layer, at, CS_KEEP_WHOLE) +
-                               cs_over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
-}
-
-static int64_t redo_ns(const struct builder *b, const struct cs_layer *layer, const struct at *at,
-                       int64_t fwd_ns)
-{
-    if (at->recompute == CS_RECOMPUTE_FULL)
-        return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
-    const int64_t elements = at->rows * (dropped(b, layer, at, CS_KEEP_WHOLE) +
-                                         cs_over(dropped(b, layer, at, CS_KEEP_CUT), at->tp));
-    return bytes_ns(2 * elements * cs_device_element_bytes(b->device), b->device->bytes_per_s);
-}
-
 /* the device, its link that over which the group talks */
-static struct cs_device_class link_of(const struct builder *b, const struct at *at)
+static struct cs_device_class link_of(const struct cs_problem_builder *b,
+                                      const struct cs_problem_at *at)
 {
     struct cs_device_class d = *b->device;
     if (at->tp * at->cp > b->node) {
@@ -183,7 +109,8 @@ static struct cs_device_class link_of(const struct builder *b, const struct at *
     return d;
 }
 
-static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32_t n, int64_t bytes)
+static int64_t group_ring_ns(const struct cs_problem_builder *b, const struct cs_problem_at *at,
+                             int32_t n, int64_t bytes)
 {
     const struct cs_device_class d = link_of(b, at);
     return cs_ring_ns(n, bytes, d.link_bytes_per_s, d.link_latency_ns);
@@ -191,8 +118,8 @@ static int64_t group_ring_ns(const struct builder *b, const struct at *at, int32
 
 /* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
  * taken to be split evenly. fixed_ns: of no rows. */
-static int64_t collective_ns(const struct builder *b, const struct cs_layer *layer,
-                             const struct at *at, int64_t *fixed_ns)
+static int64_t collective_ns(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                             const struct cs_problem_at *at, int64_t *fixed_ns)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     int element = cs_device_element_bytes(b->device);
@@ -200,6 +127,8 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
     int times = layer->kind == CS_LAYER_BLOCK                    ? 2
                 : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
                                                                  : 0;
+    if (at->sp && layer->kind == CS_LAYER_BLOCK)
+        times = 0; /* rows go beside products (split_rows) */
     *fixed_ns = times * group_ring_ns(b, at, at->tp, 0);
     int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->attention >= 0 && at->context == NULL) {
@@ -211,9 +140,23 @@ static int64_t collective_ns(const struct builder *b, const struct cs_layer *lay
     return ns;
 }
 
+/* Rows between products are put together and taken apart, as plans count it. */
+static void split_rows(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                       const struct cs_problem_at *at, struct cs_search_layer *out)
+{
+    const struct cs_device_class link = link_of(b, at);
+    const struct cs_tensor_sums all = cs_tensor_sums(b->graph, layer, at->rows, 0, &link, at->tp,
+                                                     true),
+                                none = cs_tensor_sums(b->graph, layer, 0, 0, &link, at->tp, true);
+    out->fwd_ns = cs_tensor_with(out->fwd_ns, all.fwd);
+    out->bwd_input_ns = cs_tensor_with(out->bwd_input_ns, all.bwd);
+    out->fwd_fixed_ns = cs_tensor_with(out->fwd_fixed_ns, none.fwd);
+    out->bwd_fixed_ns = cs_tensor_with(out->bwd_fixed_ns, none.bwd);
+}
+
 /* Products are divided by tp too; a context does what its rank with most does. */
-static void time_layer(const struct builder *b, const struct cs_layer *layer, const struct at *at,
-                       struct cs_search_layer *out)
+static void time_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                       const struct cs_problem_at *at, struct cs_search_layer *out)
 {
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
@@ -238,11 +181,13 @@ static void time_layer(const struct builder *b, const struct cs_layer *layer, co
     out->bwd_weight_ns = cost.bwd_weight_ns;
     out->fwd_fixed_ns = fixed.fwd_ns + fixed_ns;
     out->bwd_fixed_ns = fixed.bwd_input_ns + (has_backward ? fixed_ns : 0);
+    if (at->sp && layer->kind == CS_LAYER_BLOCK)
+        split_rows(b, layer, at, out);
 }
 
 /* rows between the ranks of experts */
-static void time_ways(const struct builder *b, const struct cs_layer *layer, struct at at,
-                      struct cs_search_layer *out)
+static void time_ways(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                      struct cs_problem_at at, struct cs_search_layer *out)
 {
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     if (at.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
@@ -254,8 +199,8 @@ static void time_ways(const struct builder *b, const struct cs_layer *layer, str
         out->bwd_input_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_BWD, at.ep, &link);
 }
 
-static void fill_layer(const struct builder *b, const struct cs_layer *layer, struct at at,
-                       struct cs_search_layer *out)
+static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                       struct cs_problem_at at, struct cs_search_layer *out)
 {
     struct cs_layer_cost measured;
     at.work = cs_layer_work(b->graph, layer, &b->budget);
@@ -264,7 +209,7 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
     const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
-    if (at.tp * at.cp > 1 &&
+    if (at.tp * at.cp > 1 && !at.sp &&
         cs_profile_cost(b->profile, b->graph, layer, at.tp, at.cp, x, &measured)) {
         out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
         out->bwd_input_ns = measured.bwd_input_ns;
@@ -277,20 +222,20 @@ static void fill_layer(const struct builder *b, const struct cs_layer *layer, st
         time_layer(b, layer, &at, out);
     }
     time_ways(b, layer, at, out);
-    int64_t redo = redo_ns(b, layer, &at, out->fwd_ns);
+    int64_t redo = cs_problem_redo_ns(b, layer, &at, out->fwd_ns);
     out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
     out->blind_ns = 3 * out->fwd_ns + redo;
     count_bytes(b, layer, at.tp, out);
-    count_saved(b, layer, &at, out);
+    cs_problem_count_saved(b, layer, &at, out);
     out->work_bytes += cs_window_bytes(b->device, b->node, at.tp, at.ep);
 }
 
 /* Of 2^i ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
  * first where that saves something. */
-static const struct cs_context_work *context_of(const struct builder *b, int32_t branch, int32_t tp,
-                                                int i)
+static const struct cs_context_work *context_of(const struct cs_problem_builder *b, int32_t branch,
+                                                int32_t tp, int i)
 {
-    const struct at at = {.tp = tp, .cp = 1 << i};
+    const struct cs_problem_at at = {.tp = tp, .cp = 1 << i};
     const struct cs_device_class link = link_of(b, &at);
     const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->parts};
     if (branch != b->graph->llm || i == 0)
@@ -307,11 +252,12 @@ static const struct cs_context_work *context_of(const struct builder *b, int32_t
 }
 
 /* The graphs of the rank with most experts of those that share them. */
-static void spread_experts(struct builder *b)
+static void spread_experts(struct cs_problem_builder *b)
 {
     const int32_t llm = b->whole->llm;
     b->spread[0] = b->whole;
-    for (int i = 1; i < MAX_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, NULL) == CS_OK; i++) {
+    for (int i = 1; i < CS_PROBLEM_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, NULL) == CS_OK;
+         i++) {
         struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
         struct cs_tp_view view;
         tp[llm] = (struct cs_tp){.ep = 1 << i, .ep_at = (1 << i) - 1};
@@ -320,26 +266,51 @@ static void spread_experts(struct builder *b)
     }
 }
 
-/* under every ep that the experts of the branch allow, beside what `at` says */
-static void add_spread(const struct builder *b, int32_t branch, struct at at,
+static const struct cs_search_layer *fill_layers(const struct cs_problem_builder *b,
+                                                 const struct cs_branch *from,
+                                                 struct cs_problem_at at)
+{
+    struct cs_search_layer *layer = CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
+    for (int32_t i = 0; i < from->n_layers; i++)
+        fill_layer(b, &b->graph->layers[from->first_layer + i], at, &layer[i]);
+    return layer;
+}
+
+/* of a slot there and back */
+static int64_t time_of(const struct cs_search_layer *layer, int32_t n)
+{
+    int64_t ns = 0;
+    for (int32_t i = 0; i < n; i++)
+        ns += layer[i].fwd_ns + layer[i].redo_ns + layer[i].bwd_input_ns + layer[i].bwd_weight_ns;
+    return ns;
+}
+
+/* Where matrices are shared rows between products are split, which keeps less, unless that takes longer;
+ * under every ep that the experts of the branch allow, beside what `at` says */
+static void add_spread(const struct cs_problem_builder *b, int32_t branch, struct cs_problem_at at,
                        struct cs_search_branch *out, struct cs_search_option *option)
 {
     const struct cs_branch *from = &b->whole->branches[branch];
-    struct builder own = *b;
-    for (int s = 0; s < MAX_CONTEXTS && b->spread[s] != NULL; s++) {
+    struct cs_problem_builder own = *b;
+    for (int s = 0; s < CS_PROBLEM_CONTEXTS && b->spread[s] != NULL; s++) {
         at.ep = 1 << s;
         if (cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
             break;
         own.graph = b->spread[s];
-        struct cs_search_layer *layer =
-            CS_NEW_ARRAY(b->arena, struct cs_search_layer, from->n_layers);
-        for (int32_t i = 0; i < from->n_layers; i++)
-            fill_layer(&own, &own.graph->layers[from->first_layer + i], at, &layer[i]);
+        at.sp = false;
+        const struct cs_search_layer *layer = fill_layers(&own, from, at);
+        if (at.tp > 1) {
+            at.sp = true;
+            const struct cs_search_layer *split = fill_layers(&own, from, at);
+            at.sp = time_of(split, from->n_layers) <= time_of(layer, from->n_layers);
+            layer = at.sp ? split : layer;
+        }
         CS_ASSERT(out->n_options < MAX_OPTIONS);
         struct cs_search_option *o = &option[out->n_options++];
         *o = (struct cs_search_option){.tp = at.tp,
                                        .cp = at.cp,
                                        .ep = at.ep,
+                                       .sp = at.sp,
                                        .moves_heads = at.context != NULL && at.context->moves_heads,
                                        .recompute = at.recompute,
                                        .layer = layer};
@@ -348,14 +319,15 @@ static void add_spread(const struct builder *b, int32_t branch, struct at at,
     }
 }
 
-static void add_options(const struct builder *b, int32_t branch, struct cs_search_branch *out)
+static void add_options(const struct cs_problem_builder *b, int32_t branch,
+                        struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
     struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
-    const struct at full = {.recompute = CS_RECOMPUTE_FULL};
+    const struct cs_problem_at full = {.recompute = CS_RECOMPUTE_FULL};
     bool keeps = false; /* something that can be made again */
     for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
-        keeps = keeps || dropped(b, &b->graph->layers[l], &full, CS_KEEP_ALL) > 0;
+        keeps = keeps || cs_problem_dropped(b, &b->graph->layers[l], &full, CS_KEEP_ALL) > 0;
     for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
@@ -364,7 +336,7 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++)
                 add_spread(
                     b, branch,
-                    (struct at){
+                    (struct cs_problem_at){
                         .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .context = context},
                     out, option);
         }
@@ -373,7 +345,7 @@ static void add_options(const struct builder *b, int32_t branch, struct cs_searc
 }
 
 /* of the forward FLOPs of a full slot; items that are alike attend alike */
-static double quad_share(const struct builder *b, const struct cs_branch *from)
+static double quad_share(const struct cs_problem_builder *b, const struct cs_branch *from)
 {
     int64_t all = 0, linear = 0;
     if (from->encoder >= 0 && from->has_one_size)
@@ -387,7 +359,8 @@ static double quad_share(const struct builder *b, const struct cs_branch *from)
     return all > 0 ? (double)(all - linear) / (double)all : 0;
 }
 
-static void add_branch(const struct builder *b, int32_t branch, struct cs_search_branch *out)
+static void add_branch(const struct cs_problem_builder *b, int32_t branch,
+                       struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
     const int32_t e = from->encoder;
@@ -407,7 +380,7 @@ static void add_branch(const struct builder *b, int32_t branch, struct cs_search
     add_options(b, branch, out);
 }
 
-static struct cs_search_optimizer optimizer_of(const struct builder *b)
+static struct cs_search_optimizer optimizer_of(const struct cs_problem_builder *b)
 {
     const bool is_bf16 = b->graph->keeps_bf16;
     struct cs_search_optimizer out = {.state = is_bf16 ? "bf16" : "fp32",
@@ -418,7 +391,7 @@ static struct cs_search_optimizer optimizer_of(const struct builder *b)
 }
 
 /* of 2^i ranks, both ways to exchange */
-static enum cs_status make_context(struct builder *b, int i, struct cs_err *err)
+static enum cs_status make_context(struct cs_problem_builder *b, int i, struct cs_err *err)
 {
     CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, 1 << i, b->arena,
                                 &b->keys[i], err));
@@ -428,7 +401,7 @@ static enum cs_status make_context(struct builder *b, int i, struct cs_err *err)
                                 &b->heads[i], err);
 }
 
-static const struct cs_layer_parts *make_parts(const struct builder *b)
+static const struct cs_layer_parts *make_parts(const struct cs_problem_builder *b)
 {
     const int32_t n = b->graph->n_layers;
     struct cs_layer_parts *parts = CS_NEW_ARRAY(b->arena, struct cs_layer_parts, n);
@@ -443,12 +416,12 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                       struct cs_arena *arena, struct cs_search_problem **out,
                                       struct cs_err *err)
 {
-    struct builder b = {.spec = spec,
-                        .graph = graph,
-                        .whole = graph,
-                        .device = cluster->device,
-                        .profile = profile,
-                        .arena = arena};
+    struct cs_problem_builder b = {.spec = spec,
+                                   .graph = graph,
+                                   .whole = graph,
+                                   .device = cluster->device,
+                                   .profile = profile,
+                                   .arena = arena};
     if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",
                        graph->n_branches, CS_NOUN(graph->n_branches, "branch", "branches"),

@@ -24,6 +24,7 @@ struct cs_search_layer {
 struct cs_search_option {
     int32_t tp, cp;
     int32_t ep;       /* divides dp * cp; 0: 1 */
+    bool sp;          /* its tp ranks split rows between products */
     bool moves_heads; /* between ranks of the context: all of them split every slot */
     enum cs_recompute recompute;
     const struct cs_search_layer *layer; /* (n_layers) */
@@ -76,7 +77,8 @@ struct cs_search_problem {
  * graph's state (keeps_bf16).
  *
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
- * all-reduces its rows twice each way (a projector, the embedding and the head once). cp divides
+ * all-reduces its rows twice each way (a projector, the embedding and the head once), or where that takes no longer
+ * splits rows between products over them (sp): they travel beside products on GPUs, and less is kept. cp divides
  * the rows; a block gathers keys and values, and scatters their gradients: of the LLM by the spec's rule
  * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
  * some row sees; of encoders evenly, all keys. Collectives are rings over the link of a node, or of the

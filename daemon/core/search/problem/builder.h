@@ -1,0 +1,49 @@
+/* Private to core/search/problem: what options are made of. */
+#ifndef CS_SEARCH_PROBLEM_BUILDER_H
+#define CS_SEARCH_PROBLEM_BUILDER_H
+
+#include "core/model/keeps.h"
+#include "core/plan/cost/context_work.h"
+#include "core/plan/cost/cost.h"
+#include "core/search/problem/problem.h"
+
+enum { CS_PROBLEM_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
+
+struct cs_problem_builder {
+    const struct cs_graph *graph; /* as a rank has it that shares experts with others */
+    const struct cs_graph *whole;
+    const struct cs_device_class *device;
+    const struct cs_profile *profile;
+    struct cs_slot_budget budget;
+    struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
+    int32_t node, widest;       /* ranks of a node; of a tp * cp group */
+    const struct cs_spec *spec;
+    struct cs_context_work keys[CS_PROBLEM_CONTEXTS], own_keys[CS_PROBLEM_CONTEXTS],
+        heads[CS_PROBLEM_CONTEXTS];                     /* of 2^i ranks, as what moves; own keys first */
+    const struct cs_layer_parts *parts;          /* (n_layers) how these grow */
+    const struct cs_graph *spread[CS_PROBLEM_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
+    struct cs_arena *arena;
+};
+
+struct cs_problem_at { /* one layer under one layout */
+    int32_t tp, cp, ep;
+    bool sp;
+    enum cs_recompute recompute;
+    struct cs_layer_work work;
+    int64_t rows;                          /* of one rank */
+    const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
+};
+
+/* what so many bytes take; no time where the speed is not known */
+int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s);
+/* numbers that a layer keeps of a row and its level of recompute does not */
+int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                           const struct cs_problem_at *at, enum cs_keep_share share);
+/* saved_bytes and work_bytes of the layer */
+void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                            const struct cs_problem_at *at, struct cs_search_layer *out);
+/* of a slot's backward: what is made again, given what its forward takes */
+int64_t cs_problem_redo_ns(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                           const struct cs_problem_at *at, int64_t fwd_ns);
+
+#endif
