@@ -50,27 +50,32 @@ static void take_lines(struct cs_preflight *out, const char *text)
     }
 }
 
-/* What a step takes grows with its rows. Plans count on full slots: a step that fills many more, or few of them, is
- * another than the one that was planned. */
+/* What a step takes grows with its rows. Plans count on full slots: of a step that fills many more, or nothing but text
+ * that fills few, another step is planned than there will be. Items fill slots too, so that more may be needed. */
 static void weigh_steps(const struct cs_preflight_made *made, int64_t sample_rows,
                         struct cs_preflight *out)
 {
-    const int64_t samples = made->spec->batch_samples, slots = made->plan->slots;
-    const int64_t seq = made->plan->budget.seq_tokens;
-    const int64_t a_slot = sample_rows > 0 && sample_rows < seq ? seq / sample_rows : 1;
-    const int64_t fills = (samples + a_slot - 1) / a_slot,
-                  dp = made->spec->dp > 1 ? made->spec->dp : 1;
-    out->tokens_per_step = (double)sample_rows * (double)samples;
-    out->data_step_ns =
-        (int64_t)((double)out->step_ns * out->tokens_per_step / (double)(slots * seq));
-    if (4 * fills < 3 * slots || 4 * fills > 5 * slots)
+    const int64_t samples = made->spec->batch_samples, slots = made->plan->slots,
+                  seq = made->plan->budget.seq_tokens, dp = made->spec->dp > 1 ? made->spec->dp : 1;
+    const int64_t rows = sample_rows * samples, least = (rows + seq - 1) / seq,
+                  a_slot = sample_rows > 0 && sample_rows < seq ? seq / sample_rows : 1,
+                  most = (samples + a_slot - 1) / a_slot; /* of text */
+    const bool is_short = 4 * least > 5 * slots,
+               is_wide = made->graph->n_encoders == 0 && 4 * most < 3 * slots;
+    int64_t wanted = ((is_short ? least : most) + dp - 1) / dp * dp;
+    if (wanted > CS_STEP_PACK_SLOTS)
+        wanted = CS_STEP_PACK_SLOTS / dp * dp;
+    out->tokens_per_step = (double)rows;
+    out->data_step_ns = (int64_t)((double)out->step_ns * (double)rows / (double)(slots * seq));
+    if (is_short || is_wide)
         cs_preflight_warn(
             out,
-            "%lld sample%s of about %lld tokens fill about %lld slot%s of %lld a step, "
-            "and the plan is made for %lld: with slots = %lld it fits them",
-            (long long)samples, CS_PLURAL(samples), (long long)sample_rows, (long long)fills,
-            CS_PLURAL(fills), (long long)seq, (long long)slots,
-            (long long)((fills + dp - 1) / dp * dp));
+            "%lld sample%s of about %lld tokens fill at %s %lld slot%s of %lld a step, "
+            "and the plan is made for %lld: give slots = %lld",
+            (long long)samples, CS_PLURAL(samples), (long long)sample_rows,
+            is_short ? "least" : "most", (long long)(is_short ? least : most),
+            CS_PLURAL((is_short ? least : most)), (long long)seq, (long long)slots,
+            (long long)wanted);
 }
 
 /* GPUs wait where threads prepare fewer samples than they train. On CPU ranks both share the cores, and the
@@ -98,7 +103,7 @@ static void check_rate(const struct cs_preflight_made *made, const struct cs_ear
         "by the first ones), and the predicted step takes %s; %sgive smaller pictures, or keep "
         "them decoded (cache of cs.data)",
         threads, CS_PLURAL(threads), cores, CS_PLURAL(cores), threads == 1 ? "s" : "", have, one,
-        want, threads < cores ? "raise data_threads, " : "");
+        want, threads < cores && threads < CS_SPEC_MAX_DATA_THREADS ? "raise data_threads, " : "");
 }
 
 static enum cs_status check_data(const struct cs_preflight_made *made, struct cs_arena *arena,

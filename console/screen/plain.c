@@ -190,7 +190,8 @@ void cs_plain_step(struct cs_plain *plain, const json_t *step)
         const double wait_ns = 1e3 * (double)cs_msg_int(step, "data_wait_us", 0);
         const double keeps = plain->mean_ns > 0 ? 0.9 : 0;
         plain->mean_ns = keeps * plain->mean_ns + (1 - keeps) * step_ns;
-        plain->wait_ns = keeps * plain->wait_ns + (1 - keeps) * wait_ns;
+        plain->wait_ns =
+            0.9 * plain->wait_ns + 0.1 * wait_ns; /* in the first all waits for the feeder */
     }
     if (plain->has_bar) {
         draw_bar(plain, done, step);
@@ -258,8 +259,10 @@ static void report_data_wait(struct cs_plain *plain)
     cs_duration_print(wait, sizeof wait, (uint64_t)plain->wait_ns);
     cs_duration_print(step, sizeof step, (uint64_t)plain->mean_ns);
     cs_plain_say(plain,
-                 "  data         ranks wait for it %s of %s a step, which no prediction has: raise "
-                 "data_threads, give smaller pictures, or keep them decoded (cache of cs.data)",
+                 "  data         ranks wait for it %s of %s a step, and predictions do not count "
+                 "that: raise "
+                 "data_threads where cores are idle, give smaller pictures, or keep them decoded "
+                 "(cache of cs.data)",
                  wait, step);
 }
 

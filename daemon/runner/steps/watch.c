@@ -109,7 +109,9 @@ static void tell_data_wait(struct cs_runner *r, int64_t step)
         "%sgive smaller pictures, keep them decoded (cache of cs.data), or use a faster disk",
         100 * w->data_share.value, r->data_threads, CS_PLURAL(r->data_threads), cores,
         r->data_threads == 1 ? "s" : "", 1e9 / w->sample_ns.value,
-        r->cores > 0 && r->data_threads >= r->cores ? "" : "raise data_threads, ");
+        (r->cores > 0 && r->data_threads >= r->cores) || r->data_threads >= CS_SPEC_MAX_DATA_THREADS
+            ? ""
+            : "raise data_threads, ");
 }
 
 static enum cs_status data_wait(struct cs_runner *r, const struct cs_watched *step, double limit,
@@ -122,7 +124,7 @@ static enum cs_status data_wait(struct cs_runner *r, const struct cs_watched *st
     add(&w->data_share, step->data_share);
     if (step->samples > 0)
         add(&w->sample_ns, (double)step->step_ns / (double)step->samples);
-    if (w->data_share.n >= SOME && w->data_share.value > limit)
+    if (w->data_share.n >= SOME && w->data_share.value > limit && w->sample_ns.n > 0)
         tell_data_wait(r, step->step);
     return CS_OK;
 }

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +154,9 @@ static void run_child(struct member *member, int rank, int n)
     for (int r = 0; r < n; r++)
         if (r != rank)
             close_sockets(&member[r]);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(STDERR_FILENO,
+               STDOUT_FILENO); /* libraries may write there, and readers want a document */
     run_member(&member[rank]);
     _exit(0);
 }
@@ -169,13 +174,30 @@ static bool start_member(struct member *member, int rank, int n)
     return m->child > 0;
 }
 
-static void end_member(struct member *m)
+static void end_threads(struct member *member, int n)
 {
-    if (!is_process(m))
-        pthread_join(m->thread, NULL);
-    else
-        while (waitpid(m->child, NULL, 0) == -1 && errno == EINTR)
-            continue;
+    for (int r = 0; r < n; r++)
+        pthread_join(member[r].thread, NULL);
+}
+
+/* An exchange of devices waits without end for a rank that is gone: who is left when one has failed goes as well. */
+static void end_children(struct member *member, int n)
+{
+    for (int left = n; left > 0;) {
+        const pid_t ended = waitpid(-1, NULL, 0);
+        bool has_failed = false;
+        if (ended == -1 && errno != EINTR)
+            return;
+        for (int r = 0; r < n; r++)
+            if (member[r].child == ended) {
+                has_failed = member[r].told->status != CS_OK;
+                member[r].child = 0;
+                left--;
+            }
+        for (int r = 0; has_failed && r < n; r++)
+            if (member[r].child > 0 && kill(member[r].child, SIGKILL) == 0)
+                member[r].told->status = CS_PEER_GONE;
+    }
 }
 
 static enum cs_status run_members(struct member *member, int n, struct cs_err *err)
@@ -188,8 +210,10 @@ static enum cs_status run_members(struct member *member, int n, struct cs_err *e
             close_sockets(&member[r]);
         else if (started < n)
             member[r].comm->table->abort(member[r].comm);
-    for (int r = 0; r < started; r++)
-        end_member(&member[r]);
+    if (is_process(&member[0]))
+        end_children(member, started);
+    else
+        end_threads(member, started);
     if (started < n)
         return cs_fail(err, CS_LIMIT, "no thread or process to measure links with");
     for (int r = 0; r < n; r++) /* who lost a peer says less than the peer */

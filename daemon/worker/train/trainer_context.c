@@ -50,13 +50,13 @@ static struct cs_tp_share words_of(const struct cs_trainer *t, const struct cs_r
 /* For tests and comparisons the environment says whether tiles of the own keys come first. */
 static enum cs_status choose_own_first(bool *own_first, struct cs_err *err)
 {
-    const char *asked = getenv("CORNSTARCH_CONTEXT_LOCAL");
+    const char *asked = getenv("CORNSTARCH_CONTEXT_OWN_FIRST");
     if (asked == NULL)
         return CS_OK;
     *own_first = strcmp(asked, "1") == 0;
     return *own_first || strcmp(asked, "0") == 0
                ? CS_OK
-               : cs_fail(err, CS_INVALID, "CORNSTARCH_CONTEXT_LOCAL is \"%s\": 0 or 1", asked);
+               : cs_fail(err, CS_INVALID, "CORNSTARCH_CONTEXT_OWN_FIRST is \"%s\": 0 or 1", asked);
 }
 
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)

@@ -105,6 +105,7 @@ static struct cs_device_class link_of(const struct cs_problem_builder *b,
     if (at->tp * at->cp > b->node) {
         d.link_bytes_per_s = d.net_bytes_per_s;
         d.link_latency_ns = d.net_latency_ns;
+        d.measured = NULL; /* between ranks of a node */
     }
     return d;
 }

@@ -5,8 +5,8 @@
 #include "core/plan/cost/round.h"
 #include "core/search/problem/builder.h"
 
-int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer, const struct cs_problem_at *at,
-                       enum cs_keep_share share)
+int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                           const struct cs_problem_at *at, enum cs_keep_share share)
 {
     return cs_keep_elements(b->graph, layer, CS_RECOMPUTE_NONE, share) -
            cs_keep_elements(b->graph, layer, at->recompute, share);
@@ -58,7 +58,7 @@ int64_t cs_problem_redo_ns(const struct cs_problem_builder *b, const struct cs_l
 {
     if (at->recompute == CS_RECOMPUTE_FULL)
         return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
-    return cs_problem_bytes_ns(2 * (kept_bytes(b, layer, at, CS_RECOMPUTE_NONE) -
-                                    kept_bytes(b, layer, at, at->recompute)),
-                               b->device->bytes_per_s);
+    return cs_problem_bytes_ns(
+        2 * (kept_bytes(b, layer, at, CS_RECOMPUTE_NONE) - kept_bytes(b, layer, at, at->recompute)),
+        b->device->bytes_per_s);
 }

@@ -1,0 +1,100 @@
+/* Ranks that share matrices, as a search has them: rows between products. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+#include "core/plan/make/planner.h"
+#include "core/search/search.h"
+#include "support/need.h"
+#include "support/spec.h"
+
+struct searched {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_cluster cluster;
+    struct cs_search_result result;
+};
+
+/* of a text model wide enough that its products take longer than its rows do over a link */
+#define HEADS "{\"num_attention_heads\": 32, \"num_key_value_heads\": 8}"
+
+static struct searched search_with(const char *device, int32_t tp)
+{
+    const struct cs_test_spec options = {.n_encoders = -1, .llm_width = 1536, .llm_keys = HEADS, .seq_tokens = 4096};
+    struct searched s = {.arena = cs_arena_new(0)};
+    struct cs_search_options o = {.batch_slots = 2, .top = 4, .skip_planners = true};
+    struct cs_err err = {0};
+    s.root = cs_test_spec_json(&options);
+    need(cs_spec_read(s.root, s.arena, &s.spec, &err), &err);
+    need(cs_graph_build(s.spec, true, s.arena, &s.graph, &err), &err);
+    s.cluster = (struct cs_cluster){cs_device_class_find(device), 1, 2};
+    o.fix[s.graph->llm].tp = tp;
+    need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+    assert_true(s.result.n_plans > 0);
+    return s;
+}
+
+static void close_search(struct searched *s)
+{
+    json_decref(s->root);
+    cs_arena_free(s->arena);
+}
+
+static bool says_sp(const struct cs_search_result *result)
+{
+    json_t *json = cs_search_result_json(result);
+    char *text = json_dumps(json, JSON_COMPACT);
+    const bool says = strstr(text, "\"sp\":true") != NULL;
+    free(text);
+    json_decref(json);
+    return says;
+}
+
+/* On GPUs rows travel beside products, so they are split; CPU ranks ask for them once more in the backward, and one
+ * rank has nobody to split them with. What is found is what is planned, and keeps less than whole rows. */
+static void rows_are_split_where_that_takes_no_longer(void **state)
+{
+    static const struct {
+        const char *device;
+        int32_t tp;
+        bool sp;
+    } rows[] = {
+        {"h200-141g", 2, true },
+        {"h200-141g", 1, false},
+        {"cpu",       2, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct searched s = search_with(rows[i].device, rows[i].tp);
+        struct cs_plan *plan, *whole;
+        struct cs_err err = {0};
+        const struct cs_search_plan *found = &s.result.plan[0];
+        struct cs_spec spec = cs_search_spec(&found->layout, 0, s.spec);
+        assert_int_equal(found->layout.branch[s.graph->llm].sp, rows[i].sp);
+        assert_int_equal(spec.parallel[s.graph->llm].sp, rows[i].sp);
+        assert_int_equal(says_sp(&s.result), rows[i].sp);
+        assert_true(found->runs);
+        need(cs_plan_make(&spec, s.graph, &s.cluster, s.arena, &plan, &err), &err);
+        assert_int_equal(plan->stages[0].splits_rows, rows[i].sp);
+        spec.parallel[s.graph->llm].sp = false;
+        need(cs_plan_make(&spec, s.graph, &s.cluster, s.arena, &whole, &err), &err);
+        if (rows[i].sp)
+            assert_true(plan->stages[0].saved_bytes < whole->stages[0].saved_bytes);
+        close_search(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_split_where_that_takes_no_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
