@@ -27,7 +27,8 @@ struct searched {
 
 static struct searched search_with(const char *device, int32_t tp)
 {
-    const struct cs_test_spec options = {.n_encoders = -1, .llm_width = 1536, .llm_keys = HEADS, .seq_tokens = 4096};
+    const struct cs_test_spec options = {
+        .n_encoders = -1, .llm_width = 1536, .llm_keys = HEADS, .seq_tokens = 4096};
     struct searched s = {.arena = cs_arena_new(0)};
     struct cs_search_options o = {.batch_slots = 2, .top = 4, .skip_planners = true};
     struct cs_err err = {0};
@@ -70,6 +71,7 @@ static void rows_are_split_where_that_takes_no_longer(void **state)
         {"h200-141g", 1, false},
         {"cpu",       2, false},
     };
+
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct searched s = search_with(rows[i].device, rows[i].tp);
