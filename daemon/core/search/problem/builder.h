@@ -36,7 +36,11 @@ struct cs_problem_at { /* one layer under one layout */
 };
 
 /* what so many bytes take; no time where the speed is not known */
-int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s);
+static inline int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s)
+{
+    return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
+}
+
 /* numbers that a layer keeps of a row and its level of recompute does not */
 int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer,
                            const struct cs_problem_at *at, enum cs_keep_share share);

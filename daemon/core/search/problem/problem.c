@@ -18,11 +18,6 @@
 
 enum { MAX_OPTIONS = 1024 };
 
-int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s)
-{
-    return bytes_per_s > 0 ? (int64_t)((double)bytes * 1e9 / (double)bytes_per_s) : 0;
-}
-
 int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns)
 {
     if (n < 2)
