@@ -180,7 +180,8 @@ static void end_threads(struct member *member, int n)
         pthread_join(member[r].thread, NULL);
 }
 
-/* An exchange of devices waits without end for a rank that is gone: who is left when one has failed goes as well. */
+/* An exchange of devices waits without end for a rank that is gone: who is left when one has failed goes as well. One
+ * that lost a peer has not failed itself: the peer will tell why. */
 static void end_children(struct member *member, int n)
 {
     for (int left = n; left > 0;) {
@@ -190,7 +191,8 @@ static void end_children(struct member *member, int n)
             return;
         for (int r = 0; r < n; r++)
             if (member[r].child == ended) {
-                has_failed = member[r].told->status != CS_OK;
+                const enum cs_status status = member[r].told->status;
+                has_failed = status != CS_OK && status != CS_PEER_GONE;
                 member[r].child = 0;
                 left--;
             }
