@@ -2,9 +2,9 @@
  *
  *   bench_worker_context [ranks=2] [tokens=32768,65536] [layouts=causal,packed,video] [rules=lpt,zigzag]
  *                        [groups=0] [heads=32] [kv=8] [dim=128] [precision=bf16] [warm=3] [rounds=9]
- *                        [exchange=keys] [local=0] [one=1] [device=cuda]
+ *                        [exchange=keys] [own_first=0] [one=1] [device=cuda]
  *
- * exchange: keys, heads, or both as keys,heads (plan.context_exchange). local: 1: tiles of the own keys first, while
+ * exchange: keys, heads, or both as keys,heads (plan.context_exchange). own_first: 1: tiles of the own keys first, while
  * others come, 0: all at once; or both as 0,1. groups: of heads, that travel one after the other: 0 as in jobs, or a list as 1,2,4,8. one: also one GPU
  * alone. Prints milliseconds of the slowest rank and TFLOP/s a GPU of the pairs that the mask allows (4 D a
  * pair and head forward, 10 D backward); share: of one GPU's rate; balance: most pairs of a rank over the
@@ -50,7 +50,7 @@ enum {
     RULES,
     GROUPS,
     EXCHANGE,
-    LOCAL,
+    OWN_FIRST,
     HEADS,
     KV,
     DIM,
@@ -62,9 +62,9 @@ enum {
     N
 };
 
-static const char *const names[N] = {"ranks",     "tokens", "layouts", "rules", "groups",
-                                     "exchange",  "local",  "heads",   "kv",    "dim",
-                                     "precision", "warm",   "rounds",  "one",   "device"};
+static const char *const names[N] = {"ranks",     "tokens",    "layouts", "rules", "groups",
+                                     "exchange",  "own_first", "heads",   "kv",    "dim",
+                                     "precision", "warm",      "rounds",  "one",   "device"};
 static const char *value[N] = {"2",          "32768,65536", "causal,packed,video",
                                "lpt,zigzag", "0",           "keys",
                                "0",          "32",          "8",
@@ -142,18 +142,18 @@ static bool moves_heads(const char *exchange)
     return strcmp(exchange, "heads") == 0;
 }
 
-static bool is_own_first(const char *local)
+static bool is_own_first(const char *asked)
 {
-    if (strcmp(local, "0") != 0 && strcmp(local, "1") != 0)
-        complain(local);
-    return strcmp(local, "1") == 0;
+    if (strcmp(asked, "0") != 0 && strcmp(asked, "1") != 0)
+        complain(asked);
+    return strcmp(asked, "1") == 0;
 }
 
 static void add_rules(struct cases *c, struct cs_context_lab lab)
 {
     static struct list rules; /* names are borrowed */
     const struct list groups = split(value[GROUPS]), exchanges = split(value[EXCHANGE]),
-                      locals = split(value[LOCAL]);
+                      locals = split(value[OWN_FIRST]);
     rules = split(value[RULES]);
     for (int r = 0; r < rules.n; r++)
         for (int x = 0; x < exchanges.n; x++)

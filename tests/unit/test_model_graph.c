@@ -10,7 +10,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/model/graph_parts.h"
+#include "core/model/build/parts.h"
 #include "core/model/keeps.h"
 #include "support/spec.h"
 

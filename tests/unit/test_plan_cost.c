@@ -1,4 +1,7 @@
 /* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
+#include "core/plan/context.h"
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/stretch.h"
 #include "core/plan/cost/tensors.h"
 #include "core/plan/plan.h"
 
@@ -297,6 +300,66 @@ static void split_rows_travel_beside_products(void **state)
     assert_true(fabs((double)(host.fwd_ns - host_free.fwd_ns) - fwd) <= rounding);
 }
 
+/* Of a recurrent layer over n ranks beside its n-th part: rows there and back, the halo, what a rank makes
+ * of its rows, the exchange of states and their joins. Closed forms for heads of 6 and 5; between two ranks
+ * none has a map, and nothing is joined. */
+static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
+{
+    const struct cs_test_spec options = {.is_recurrent = true, .n_encoders = -1};
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root;
+    struct cs_graph *graph = cs_test_graph(&options, arena, &root);
+    const struct cs_layer *layer = &graph->layers[1];
+    const struct cs_recurrent *r = &cs_layer_arch(graph, layer)->recurrent;
+    const int64_t begin = 2 * 64 * (3 * 6 + 5) + 64 * 64 / 3;
+    (void)state;
+    assert_true(cs_context_is_stretched(layer));
+    for (int32_t n = 2; n <= 8; n++) {
+        const struct cs_stretch_states s = cs_stretch_states(r, 16, n, false),
+                                       back = cs_stretch_states(r, 16, n, true);
+        const int64_t map = n > 2 ? 4 * 36 : 0, leaves = 4 * 30, asked = 2 * 64 * 5 + 6 * 30;
+        assert_int_equal(s.made, 16 * (begin + leaves + map));
+        assert_int_equal(back.made, 16 * (begin + asked + (n > 2 ? leaves + map : 0)));
+        assert_int_equal(s.joined, (n - 2) * 2 * 36 * 5);
+        assert_int_equal(back.joined, s.joined);
+        assert_int_equal(s.moved, (n - 1) * 30 + (n - 2) * 36);
+        assert_int_equal(back.moved, (n - 1) * (n > 2 ? 66 : 30));
+    }
+    struct cs_device_class device = *cs_device_class_find("cpu");
+    const struct cs_stretch over = {graph, &device, 4, 1, 128};
+    struct cs_layer_cost cost = {.fwd_ns = 4000000, .bwd_input_ns = 8000000, .bwd_weight_ns = 3};
+    struct cs_layer_cost fixed;
+    const struct cs_layer_cost whole = cost;
+    const double speed = 1000000.0 / (double)cs_layer_fwd_flops(graph, layer, 32, 0, 0);
+    const double link = 1e9 / (double)device.link_bytes_per_s,
+                 wait = (double)device.link_latency_ns;
+    const double turn = 2 * (wait + link * 32 * 3 / 4 * 48 * 4), halo = wait + link * 2 * 44 * 4;
+    const struct cs_stretch_states s = cs_stretch_states(r, 32, 4, false),
+                                   back = cs_stretch_states(r, 32, 4, true);
+    const double fwd = 1000000 + turn + halo + wait + link * 4 * 4 * (double)s.moved +
+                       speed * 4 * (double)(s.made + s.joined);
+    const double bwd = 2000000 + turn + 2 * halo + wait + link * 4 * 4 * (double)back.moved +
+                       speed * 4 * (double)(back.made + back.joined);
+    cs_stretch_cost(&over, layer, &cost, &fixed);
+    assert_in_range(cost.fwd_ns, (int64_t)fwd - 1, (int64_t)fwd + 8);
+    assert_in_range(cost.bwd_input_ns, (int64_t)bwd - 1, (int64_t)bwd + 8);
+    assert_int_equal(cost.bwd_weight_ns, 1);
+    cost = whole; /* heads of two ranks each, at twice the speed: half of all but waits and rows */
+    struct cs_stretch halves = over;
+    halves.tp = 2;
+    cost.fwd_ns /= 2;
+    cs_stretch_cost(&halves, layer, &cost, &fixed);
+    const double half = (fwd - turn - 2 * wait) / 2 + turn + 2 * wait;
+    assert_in_range(cost.fwd_ns, (int64_t)half - 1, (int64_t)half + 8);
+    cost = whole;
+    device.link_bytes_per_s = 0; /* not known: what ranks compute is left */
+    cs_stretch_cost(&over, layer, &cost, &fixed);
+    assert_in_range(cost.fwd_ns, 1000000 + (int64_t)(speed * 4 * (double)(s.made + s.joined)),
+                    1000002 + (int64_t)(speed * 4 * (double)(s.made + s.joined)));
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +372,7 @@ int main(void)
         cmocka_unit_test(blocks_with_a_window_cost_less),
         cmocka_unit_test(ranks_wait_for_the_sums_of_shared_matrices),
         cmocka_unit_test(split_rows_travel_beside_products),
+        cmocka_unit_test(recurrent_layers_pass_states_from_rank_to_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

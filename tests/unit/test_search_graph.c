@@ -13,7 +13,6 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stage/stages.h"
-#include "core/plan/cost/stretch.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/make/split.h"
 #include "core/search/search.h"
@@ -173,62 +172,6 @@ static void a_context_takes_what_its_slowest_rank_takes(void **state)
     assert_int_equal(cs_context_work_make(f.graph, &budget, "lpd", false, 2, f.arena, &work, &err),
                      CS_INVALID);
     assert_non_null(strstr(err.text, "lpd"));
-    close_model(&f);
-}
-
-/* Of a recurrent layer over n ranks beside its n-th part: rows there and back, the halo, what a rank makes
- * of its rows, the exchange of states and their joins. Closed forms for heads of 6 and 5; between two ranks
- * none has a map, and nothing is joined. */
-static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
-{
-    struct fixture f = open_spec(&(struct cs_test_spec){.is_recurrent = true, .n_encoders = -1});
-    const struct cs_layer *layer = &f.graph->layers[1];
-    const struct cs_recurrent *r = &cs_layer_arch(f.graph, layer)->recurrent;
-    const int64_t begin = 2 * 64 * (3 * 6 + 5) + 64 * 64 / 3;
-    (void)state;
-    assert_true(cs_context_is_stretched(layer));
-    for (int32_t n = 2; n <= 8; n++) {
-        const struct cs_stretch_states s = cs_stretch_states(r, 16, n, false),
-                                       back = cs_stretch_states(r, 16, n, true);
-        const int64_t map = n > 2 ? 4 * 36 : 0, leaves = 4 * 30, asked = 2 * 64 * 5 + 6 * 30;
-        assert_int_equal(s.made, 16 * (begin + leaves + map));
-        assert_int_equal(back.made, 16 * (begin + asked + (n > 2 ? leaves + map : 0)));
-        assert_int_equal(s.joined, (n - 2) * 2 * 36 * 5);
-        assert_int_equal(back.joined, s.joined);
-        assert_int_equal(s.moved, (n - 1) * 30 + (n - 2) * 36);
-        assert_int_equal(back.moved, (n - 1) * (n > 2 ? 66 : 30));
-    }
-    struct cs_device_class device = *cs_device_class_find("cpu");
-    const struct cs_stretch over = {f.graph, &device, 4, 1, 128};
-    struct cs_layer_cost cost = {.fwd_ns = 4000000, .bwd_input_ns = 8000000, .bwd_weight_ns = 3};
-    struct cs_layer_cost fixed;
-    const struct cs_layer_cost whole = cost;
-    const double speed = 1000000.0 / (double)cs_layer_fwd_flops(f.graph, layer, 32, 0, 0);
-    const double link = 1e9 / (double)device.link_bytes_per_s,
-                 wait = (double)device.link_latency_ns;
-    const double turn = 2 * (wait + link * 32 * 3 / 4 * 48 * 4), halo = wait + link * 2 * 44 * 4;
-    const struct cs_stretch_states s = cs_stretch_states(r, 32, 4, false),
-                                   back = cs_stretch_states(r, 32, 4, true);
-    const double fwd = 1000000 + turn + halo + wait + link * 4 * 4 * (double)s.moved +
-                       speed * 4 * (double)(s.made + s.joined);
-    const double bwd = 2000000 + turn + 2 * halo + wait + link * 4 * 4 * (double)back.moved +
-                       speed * 4 * (double)(back.made + back.joined);
-    cs_stretch_cost(&over, layer, &cost, &fixed);
-    assert_in_range(cost.fwd_ns, (int64_t)fwd - 1, (int64_t)fwd + 8);
-    assert_in_range(cost.bwd_input_ns, (int64_t)bwd - 1, (int64_t)bwd + 8);
-    assert_int_equal(cost.bwd_weight_ns, 1);
-    cost = whole; /* heads of two ranks each, at twice the speed: half of all but waits and rows */
-    struct cs_stretch halves = over;
-    halves.tp = 2;
-    cost.fwd_ns /= 2;
-    cs_stretch_cost(&halves, layer, &cost, &fixed);
-    const double half = (fwd - turn - 2 * wait) / 2 + turn + 2 * wait;
-    assert_in_range(cost.fwd_ns, (int64_t)half - 1, (int64_t)half + 8);
-    cost = whole;
-    device.link_bytes_per_s = 0; /* not known: what ranks compute is left */
-    cs_stretch_cost(&over, layer, &cost, &fixed);
-    assert_in_range(cost.fwd_ns, 1000000 + (int64_t)(speed * 4 * (double)(s.made + s.joined)),
-                    1000002 + (int64_t)(speed * 4 * (double)(s.made + s.joined)));
     close_model(&f);
 }
 
@@ -781,7 +724,6 @@ int main(void)
         cmocka_unit_test(one_rank_is_what_the_plan_says),
         cmocka_unit_test(tp_cuts_matrices_and_leaves_norms),
         cmocka_unit_test(a_context_takes_what_its_slowest_rank_takes),
-        cmocka_unit_test(recurrent_layers_pass_states_from_rank_to_rank),
         cmocka_unit_test(long_sequences_are_shared_and_found_plans_run),
         cmocka_unit_test(experts_are_spread_and_found_plans_run),
         cmocka_unit_test(recompute_saves_bytes_and_costs_time),

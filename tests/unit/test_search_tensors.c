@@ -93,10 +93,44 @@ static void rows_are_split_where_that_takes_no_longer(void **state)
     }
 }
 
+/* Forward of all layers of the LLM on two ranks that share matrices. */
+static int64_t forward_ns(const struct searched *s, const struct cs_device_class *device,
+                          int32_t per_node)
+{
+    const struct cs_cluster cluster = {device, 2 / per_node, per_node};
+    struct cs_search_problem *problem = NULL;
+    struct cs_err err = {0};
+    int64_t ns = 0;
+    need(cs_search_problem_make(s->spec, s->graph, &cluster, NULL, true, s->arena, &problem, &err),
+         &err);
+    const struct cs_search_branch *llm = &problem->branch[problem->llm];
+    for (int32_t o = 0; o < llm->n_options; o++)
+        for (int32_t i = 0; llm->option[o].tp == 2 && i < llm->n_layers; i++)
+            ns += llm->option[o].layer[i].fwd_ns;
+    return ns;
+}
+
+/* Links of a profile are those of a node: exchanges within it take what was measured, between nodes the network's time. */
+static void measured_links_are_those_of_a_node(void **state)
+{
+    struct searched s = search_with("h200-141g", 2);
+    struct cs_link_curves slow;
+    struct cs_device_class device = *cs_device_class_find("h200-141g"), measured = device;
+    (void)state;
+    for (int op = 0; op < CS_LINK_OPS; op++)
+        for (int g = 0; g < CS_LINK_GROUPS; g++)
+            slow.curve[op][g] = (struct cs_link_curve){1000000, 1000000000};
+    measured.measured = &slow;
+    assert_true(forward_ns(&s, &measured, 2) > 2 * forward_ns(&s, &device, 2));
+    assert_int_equal(forward_ns(&s, &measured, 1), forward_ns(&s, &device, 1));
+    close_search(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_split_where_that_takes_no_longer),
+        cmocka_unit_test(measured_links_are_those_of_a_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,7 @@ struct cs_spec_key {
     enum cs_spec_side side;
     const char *help;
     size_t field; /* where it is read to, in the struct of its group; not for GROUP */
-    int store;    /* private to spec_read.c: the type of that field */
+    int store;    /* private to spec/read.c: the type of that field */
 };
 const struct cs_spec_key *cs_spec_keys(int *n);
 

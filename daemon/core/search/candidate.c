@@ -1,6 +1,8 @@
 /* What follows from a candidate alone: shares of slots, times of layers and collectives, modality. */
 #include "core/search/candidate.h"
 
+#include "core/plan/cost/links.h"
+
 struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times)
 {
     int64_t items = branch->n_items > parts ? branch->n_items : parts;
@@ -36,10 +38,12 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
 int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
                             int64_t bytes)
 {
-    bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
-    return cs_ring_ns(shards, bytes, leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
-                      leaves ? problem->net_latency_ns : problem->link_latency_ns) /
-           2;
+    const bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
+    const struct cs_device_class link = {
+        .link_bytes_per_s = leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
+        .link_latency_ns = leaves ? problem->net_latency_ns : problem->link_latency_ns,
+        .measured = leaves ? NULL : problem->measured};
+    return cs_exchange_ns(&link, CS_LINK_ALL_GATHER, shards, bytes);
 }
 
 int cs_search_next_zero(unsigned zeros, int zero)

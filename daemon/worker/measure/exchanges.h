@@ -2,30 +2,30 @@
 #ifndef CS_WORKER_MEASURE_EXCHANGES_H
 #define CS_WORKER_MEASURE_EXCHANGES_H
 
+#include "core/plan/cluster.h"
 #include "kernels/comm.h"
 #include "worker/device/device.h"
 
-enum { CS_LINK_RANKS = 8, CS_LINK_KINDS = 5, CS_LINK_DEADLINE_MS = 60000 };
+enum { CS_LINK_RANKS = 8, CS_LINK_DEADLINE_MS = 60000 };
 
 struct cs_link_rank {
     struct cs_comm *comm;     /* sockets of the group, borrowed */
     struct cs_device *device; /* borrowed; NULL: the host */
-    void *group[CS_LINK_KINDS];
+    void *group[CS_LINK_OPS];
     size_t bytes;      /* of the largest exchange */
     float *mine, *all; /* (bytes) each */
 };
 
 struct cs_exchange_kind {
-    const char *op; /* of struct cs_profile_link */
-    int counts;     /* exchanges that one call makes */
+    int counts; /* exchanges that one call makes */
     /* of bytes; on devices enqueued */
     enum cs_status (*run)(struct cs_link_rank *rank, size_t bytes, struct cs_err *err);
 };
 
 struct cs_exchanges {
-    struct cs_exchange_kind kind[CS_LINK_KINDS]; /* the first: a message between two ranks */
-    size_t small, large;                         /* bytes that are measured */
-    int repeats;                                 /* in one sample */
+    struct cs_exchange_kind kind[CS_LINK_OPS]; /* a message is between two ranks */
+    size_t small, large;                       /* bytes that are measured */
+    int repeats;                               /* in one sample */
     /* all ranks of the group call open; close accepts what was opened in part */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);
     void (*close)(struct cs_link_rank *rank);

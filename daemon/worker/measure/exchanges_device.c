@@ -4,12 +4,12 @@
 
 enum { SMALL = 64 << 10, LARGE = 64 << 20 };
 
-/* in the order of the kinds below */
-enum { SEND, GATHER, SCATTER, SUM, ROWS };
-
-static const enum cs_device_comm_kind uses[CS_LINK_KINDS] = {
-    [SEND] = CS_DEVICE_COMM_LANE, [GATHER] = CS_DEVICE_COMM_GROUP, [SCATTER] = CS_DEVICE_COMM_GROUP,
-    [SUM] = CS_DEVICE_COMM_SUMS,  [ROWS] = CS_DEVICE_COMM_ROWS,
+static const enum cs_device_comm_kind uses[CS_LINK_OPS] = {
+    [CS_LINK_SEND] = CS_DEVICE_COMM_LANE,
+    [CS_LINK_ALL_GATHER] = CS_DEVICE_COMM_GROUP,
+    [CS_LINK_REDUCE_SCATTER] = CS_DEVICE_COMM_GROUP,
+    [CS_LINK_ALL_REDUCE] = CS_DEVICE_COMM_SUMS,
+    [CS_LINK_ALL_TO_ALL] = CS_DEVICE_COMM_ROWS,
 };
 
 static const struct cs_device_comm_ops *ops_of(const struct cs_link_rank *m)
@@ -28,26 +28,26 @@ static enum cs_status send_one(struct cs_link_rank *m, size_t bytes, struct cs_e
     const int rank = m->comm->rank;
     const struct cs_device_move move = {
         .data = m->mine, .bytes = bytes, .peer = 1 - rank, .is_send = rank == 0};
-    return ops_of(m)->move(m->group[SEND], &move, 1, m->device->stream, err);
+    return ops_of(m)->move(m->group[CS_LINK_SEND], &move, 1, m->device->stream, err);
 }
 
 static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
-    return ops_of(m)->all_gather(m->group[GATHER], m->mine, m->all, part_of(m, bytes),
+    return ops_of(m)->all_gather(m->group[CS_LINK_ALL_GATHER], m->mine, m->all, part_of(m, bytes),
                                  m->device->stream, err);
 }
 
 static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
-    return ops_of(m)->reduce_scatter(m->group[SCATTER], m->all, m->mine,
+    return ops_of(m)->reduce_scatter(m->group[CS_LINK_REDUCE_SCATTER], m->all, m->mine,
                                      part_of(m, bytes) / sizeof(float), CS_GRAD_F32,
                                      m->device->stream, err);
 }
 
 static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
-    return ops_of(m)->all_reduce(m->group[SUM], m->all, bytes / sizeof(float), CS_GRAD_F32,
-                                 m->device->stream, err);
+    return ops_of(m)->all_reduce(m->group[CS_LINK_ALL_REDUCE], m->all, bytes / sizeof(float),
+                                 CS_GRAD_F32, m->device->stream, err);
 }
 
 static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
@@ -62,13 +62,13 @@ static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs
         move[n++] = (struct cs_device_move){(char *)m->mine + at, part, r, 1};
         move[n++] = (struct cs_device_move){(char *)m->all + at, part, r, 0};
     }
-    return ops_of(m)->move(m->group[ROWS], move, n, m->device->stream, err);
+    return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->device->stream, err);
 }
 
 /* a message has two ends: larger groups have no channel */
 static bool has_kind(const struct cs_link_rank *m, int kind)
 {
-    return kind != SEND || m->comm->n_ranks == 2;
+    return kind != CS_LINK_SEND || m->comm->n_ranks == 2;
 }
 
 static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
@@ -80,7 +80,7 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
     CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->all, err));
     cs_device_zero(m->device, m->mine, m->bytes);
     cs_device_zero(m->device, m->all, m->bytes);
-    for (int k = 0; k < CS_LINK_KINDS; k++)
+    for (int k = 0; k < CS_LINK_OPS; k++)
         if (has_kind(m, k))
             CS_TRY(cs_comm_group_open(m->device, rank, m->comm->n_ranks, m->comm->rank, uses[k],
                                       m->comm, CS_LINK_DEADLINE_MS, &m->group[k], err));
@@ -91,7 +91,7 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
 static void close_rank(struct cs_link_rank *m)
 {
     struct cs_err err = {0};
-    for (int k = 0; k < CS_LINK_KINDS; k++)
+    for (int k = 0; k < CS_LINK_OPS; k++)
         if (m->group[k] != NULL && ops_of(m)->check(m->group[k], &err) == CS_OK)
             ops_of(m)->close(m->group[k]);
         else if (m->group[k] != NULL)
@@ -106,11 +106,11 @@ static enum cs_status settle(struct cs_link_rank *m, struct cs_err *err)
 }
 
 const struct cs_exchanges cs_device_exchanges = {
-    .kind = {[SEND] = {"send", 1, send_one},
-             [GATHER] = {"all-gather", 1, gather},
-             [SCATTER] = {"reduce-scatter", 1, reduce},
-             [SUM] = {"all-reduce", 1, all_reduce},
-             [ROWS] = {"all-to-all", 1, all_to_all}},
+    .kind = {[CS_LINK_SEND] = {1, send_one},
+             [CS_LINK_ALL_GATHER] = {1, gather},
+             [CS_LINK_REDUCE_SCATTER] = {1, reduce},
+             [CS_LINK_ALL_REDUCE] = {1, all_reduce},
+             [CS_LINK_ALL_TO_ALL] = {1, all_to_all}},
     .small = SMALL,
     .large = LARGE,
     .repeats = 32,

@@ -83,11 +83,11 @@ static enum cs_status settle(struct cs_link_rank *m, struct cs_err *err)
 }
 
 const struct cs_exchanges cs_host_exchanges = {
-    .kind = {{"send", 2, send_back},
-             {"all-gather", 1, gather},
-             {"reduce-scatter", 1, reduce},
-             {"all-reduce", 1, all_reduce},
-             {"all-to-all", 1, all_to_all}},
+    .kind = {[CS_LINK_SEND] = {2, send_back},
+             [CS_LINK_ALL_GATHER] = {1, gather},
+             [CS_LINK_REDUCE_SCATTER] = {1, reduce},
+             [CS_LINK_ALL_REDUCE] = {1, all_reduce},
+             [CS_LINK_ALL_TO_ALL] = {1, all_to_all}},
     .small = SMALL,
     .large = LARGE,
     .repeats = 8,

@@ -21,7 +21,7 @@ static const int group_sizes[] = {2, 4, 8};
 
 /* What a rank tells; children write it into memory that they share with this process. */
 struct told {
-    int64_t ns[CS_LINK_KINDS][SIZES]; /* of one exchange, small and large */
+    int64_t ns[CS_LINK_OPS][SIZES]; /* of one exchange, small and large */
     enum cs_status status;
     struct cs_err err;
 };
@@ -53,7 +53,7 @@ static size_t bytes_of(const struct cs_link_devices *devices)
 
 static bool is_run(int kind, int n_ranks)
 {
-    return kind > 0 || n_ranks == 2; /* a message has two ends */
+    return kind != CS_LINK_SEND || n_ranks == 2; /* a message has two ends */
 }
 
 static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank *rank, int kind,
@@ -77,7 +77,7 @@ static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank
                                struct member *m, struct cs_err *err)
 {
     enum cs_status status = x->open(rank, err);
-    for (int k = 0; status == CS_OK && k < CS_LINK_KINDS; k++)
+    for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
         for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
             status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->told->ns[k][s], err);
     if (status != CS_OK)
@@ -122,7 +122,7 @@ static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
     const int64_t more = ns[1] > ns[0] ? ns[1] - ns[0] : 1;
     const double rate = (double)(large - x->small) * 1e9 / (double)more;
     const double latency = (double)ns[0] - (double)x->small * 1e9 / rate;
-    return (struct cs_profile_link){.op = x->kind[kind].op,
+    return (struct cs_profile_link){.op = cs_link_op_names[kind],
                                     .ranks = n,
                                     .latency_ns = latency > 0 ? (int64_t)latency : 0,
                                     .bytes_per_s = (int64_t)rate};
@@ -131,7 +131,7 @@ static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
 static void add_links(const struct member *m, int n, struct cs_profile *profile)
 {
     const struct cs_exchanges *x = exchanges_of(m->devices);
-    for (int k = 0; k < CS_LINK_KINDS; k++)
+    for (int k = 0; k < CS_LINK_OPS; k++)
         if (is_run(k, n))
             profile->link[profile->n_links++] = fit(x, bytes_of(m->devices), m->told->ns[k], k, n);
 }
@@ -285,7 +285,7 @@ enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs
 {
     const int most = devices != NULL ? devices->n : HOST_RANKS;
     profile->link =
-        CS_NEW_ARRAY(arena, struct cs_profile_link, CS_ARRAY_LEN(group_sizes) * CS_LINK_KINDS);
+        CS_NEW_ARRAY(arena, struct cs_profile_link, CS_ARRAY_LEN(group_sizes) * CS_LINK_OPS);
     profile->n_links = 0;
     struct member member[CS_LINK_RANKS];
     struct told *told = mmap(NULL, CS_LINK_RANKS * sizeof *told, PROT_READ | PROT_WRITE,

@@ -4,7 +4,7 @@
 
 #include "core/plan/json/fields.h"
 
-/* a stage; core/model/spec_keys.c */
+/* a stage; core/model/spec/keys.c */
 enum { CS_PLAN_MOST_SHARED = 64, CS_PLAN_MOST_REPLICAS = 1024 };
 
 struct cs_plan_reader {

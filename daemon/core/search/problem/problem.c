@@ -9,6 +9,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/experts.h"
+#include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
 #include "core/plan/cost/stage/windows.h"
 #include "core/plan/cost/stage/zero.h"
@@ -17,14 +18,6 @@
 #include "core/search/problem/builder.h"
 
 enum { MAX_OPTIONS = 1024 };
-
-int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns)
-{
-    if (n < 2)
-        return 0;
-    return cs_problem_bytes_ns((int64_t)((double)bytes * 2 * (n - 1) / n), bytes_per_s) +
-           2 * (int64_t)(n - 1) * latency_ns;
-}
 
 /* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
 static bool is_cut(const struct cs_param *param)
@@ -105,11 +98,15 @@ static struct cs_device_class link_of(const struct cs_problem_builder *b,
     return d;
 }
 
-static int64_t group_ring_ns(const struct cs_problem_builder *b, const struct cs_problem_at *at,
-                             int32_t n, int64_t bytes)
+/* An all-reduce of the group; of no bytes what it waits. */
+static int64_t group_sum_ns(const struct cs_problem_builder *b, const struct cs_problem_at *at,
+                            int32_t n, int64_t bytes)
 {
     const struct cs_device_class d = link_of(b, at);
-    return cs_ring_ns(n, bytes, d.link_bytes_per_s, d.link_latency_ns);
+    if (n < 2)
+        return 0;
+    return bytes > 0 ? cs_exchange_ns(&d, CS_LINK_ALL_REDUCE, n, bytes)
+                     : cs_exchange_latency_ns(&d, CS_LINK_ALL_REDUCE, n);
 }
 
 /* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
@@ -125,13 +122,13 @@ static int64_t collective_ns(const struct cs_problem_builder *b, const struct cs
                                                                  : 0;
     if (at->sp && layer->kind == CS_LAYER_BLOCK)
         times = 0; /* rows go beside products (split_rows) */
-    *fixed_ns = times * group_ring_ns(b, at, at->tp, 0);
-    int64_t ns = times * group_ring_ns(b, at, at->tp, at->rows * arch->width * element);
+    *fixed_ns = times * group_sum_ns(b, at, at->tp, 0);
+    int64_t ns = times * group_sum_ns(b, at, at->tp, at->rows * arch->width * element);
     if (layer->attention >= 0 && at->context == NULL) {
         const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
         int64_t kv = 2 * at->work.tokens * cs_over(columns, at->tp);
-        ns += group_ring_ns(b, at, at->cp, kv * element) / 2;
-        *fixed_ns += group_ring_ns(b, at, at->cp, 0) / 2;
+        ns += group_sum_ns(b, at, at->cp, kv * element) / 2;
+        *fixed_ns += group_sum_ns(b, at, at->cp, 0) / 2;
     }
     return ns;
 }
@@ -440,6 +437,8 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .bytes_per_s = cluster->device->bytes_per_s,
                                           .link_bytes_per_s = cluster->device->link_bytes_per_s,
                                           .link_latency_ns = cluster->device->link_latency_ns,
+                                          .channel = cs_channel_of(cluster->device),
+                                          .measured = cluster->device->measured,
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
                                           .net_latency_ns = cluster->device->net_latency_ns,
                                           .optimizer = optimizer_of(&b)};

@@ -68,6 +68,8 @@ struct cs_search_problem {
                                                 * takes no time */
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
+    struct cs_link_curve channel;              /* of messages within a node; 0: the link's */
+    const struct cs_link_curves *measured;     /* within a node; NULL: rings over the link */
     struct cs_search_optimizer optimizer;
 };
 
@@ -81,8 +83,8 @@ struct cs_search_problem {
  * splits rows between products over them (sp): they travel beside products on GPUs, and less is kept. cp divides
  * the rows; a block gathers keys and values, and scatters their gradients: of the LLM by the spec's rule
  * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
- * some row sees; of encoders evenly, all keys. Collectives are rings over the link of a node, or of the
- * network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
+ * some row sees; of encoders evenly, all keys. Collectives take what a profile measured of them, else
+ * they are rings over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
  * it. ep in 1, 2, 4 ... of an LLM with experts: each rank has its part of those of every layer, keeps as
  * many rows of pairs as can come to it, and waits for their ways (core/plan/cost/experts.h). */
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -90,6 +92,4 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                       const struct cs_profile *profile, bool may_leave_node,
                                       struct cs_arena *arena, struct cs_search_problem **out,
                                       struct cs_err *err) CS_NODISCARD;
-int64_t cs_ring_ns(int32_t n, int64_t bytes, int64_t bytes_per_s, int64_t latency_ns);
-
 #endif

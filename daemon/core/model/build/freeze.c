@@ -7,7 +7,7 @@
 
 #include "core/base/glob.h"
 #include "core/base/near.h"
-#include "core/model/graph_parts.h"
+#include "core/model/build/parts.h"
 #include "core/model/groups.h"
 
 /* n layers one after the other. is_fed: a gradient of rows that enter from another branch is wanted

@@ -1,5 +1,5 @@
 /* Reads the objects of a specification through the key table: types, limits, defaults, nearest names. */
-#include "core/model/spec_read.h"
+#include "core/model/spec/read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

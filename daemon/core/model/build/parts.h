@@ -1,6 +1,6 @@
 /* Steps of building a graph that have a file of their own. Internal to the module. */
-#ifndef CS_MODEL_GRAPH_PARTS_H
-#define CS_MODEL_GRAPH_PARTS_H
+#ifndef CS_MODEL_BUILD_PARTS_H
+#define CS_MODEL_BUILD_PARTS_H
 
 #include "core/model/graph.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/base/units.h"
 #include "core/mask/span.h"
-#include "core/model/graph_parts.h"
+#include "core/model/build/parts.h"
 
 /* of an encoder whose items have any size, where nobody said how large they are */
 enum { MOST_ITEM_BYTES = 192 * 1000 * 1000, MOST_FILE_ITEMS = 4096 };

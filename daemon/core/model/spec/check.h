@@ -2,7 +2,7 @@
 #ifndef CS_MODEL_SPEC_CHECK_H
 #define CS_MODEL_SPEC_CHECK_H
 
-#include "core/model/spec_read.h"
+#include "core/model/spec/read.h"
 
 /* Names and kinds agree, every encoder has its projector, one llm, placeholders differ, configs and
  * directories are there where parameters come from them. */

@@ -3,7 +3,7 @@
 
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
-#include "core/model/spec_read.h"
+#include "core/model/spec/read.h"
 
 enum { MAX_TEXT = 4096, MAX_NAME = 200 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/spec_read.h"
+#include "core/model/spec/read.h"
 
 /* A default of the table as the document would say it. */
 static json_t *fallback_of(const struct cs_spec_key *key)

@@ -5,7 +5,7 @@
 
 #include "core/base/glob.h"
 #include "core/base/near.h"
-#include "core/model/graph_parts.h"
+#include "core/model/build/parts.h"
 
 /* Matrices that one product multiplies rows with. */
 static bool is_target(enum cs_param_role role)

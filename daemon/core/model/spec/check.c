@@ -1,5 +1,5 @@
 /* What must hold between keys of a specification. */
-#include "core/model/spec_check.h"
+#include "core/model/spec/check.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Reads the whole document: the groups in turn through the key table, then what must hold between
- * keys (spec_check.c). */
+ * keys (check.c). */
 #include "core/model/spec.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "core/arch/arch.h"
 #include "core/base/hash.h"
 #include "core/base/units.h"
-#include "core/model/spec_check.h"
-#include "core/model/spec_read.h"
+#include "core/model/spec/check.h"
+#include "core/model/spec/read.h"
 
 enum { MAX_DEPTH = 32, MAX_RULES = 4096 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/model/graph_parts.h"
+#include "core/model/build/parts.h"
 #include "core/model/groups.h"
 
 struct builder {
