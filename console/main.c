@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv)
 {
-    cs_process_name("cornstarch-console");
+    cs_process_begin("cornstarch-console");
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* numbers look the same everywhere */
     signal(SIGPIPE, SIG_IGN);

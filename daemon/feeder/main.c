@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     struct cs_err err = {0};
     enum cs_status status = CS_OK;
 
-    cs_process_name("cornstarch-feeder");
+    cs_process_begin("cornstarch-feeder");
     if (argc > 1) {
         bool is_version = strcmp(argv[1], "--version") == 0;
         if (is_version)

@@ -163,7 +163,7 @@ int main(int argc, char **argv)
     struct cs_args args = {0};
     struct cs_err err = {0};
     struct cs_buf text = {0};
-    cs_process_name("cornstarch-runner");
+    cs_process_begin("cornstarch-runner");
     cs_process_files();
     if (cs_options_parse(&program, argc, argv, &values, &args, &err) != CS_OK) {
         cs_say(stderr, "cornstarch-runner: %s\n", err.text);

@@ -154,7 +154,7 @@ int main(int argc, char **argv)
                                .log_fd = -1};
     struct cs_err err;
     bool wants_exit;
-    cs_process_name("cornstarchd");
+    cs_process_begin("cornstarchd");
     cs_process_files();
     umask(077);
     if (argc == 2 && strncmp(argv[1], "--list-", 7) == 0)

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     struct cs_session session = {.step = -1};
     struct cs_err err = {0};
     struct stat st;
-    cs_process_name("cornstarch-worker");
+    cs_process_begin("cornstarch-worker");
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         cs_say(stdout, "cornstarch-worker %s\n", CORNSTARCH_VERSION);
         return 0;

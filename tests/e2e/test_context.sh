@@ -57,6 +57,7 @@ EOF
 }
 check "cp 2" 3 "$test" 'llm=1, cp = 2'
 check "encoder on the context's ranks" 2 "$test" 'llm=1, cp = 2' 'modality="encoder-colocated"'
+check "encoder's items and rows on the same two ranks" 2 "$test" 'vision=1, cp = 2' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 check "two ranks share items, three rows" 5 "$test" 'vision=1, cp = 2' 'llm=1, cp = 3'
 check "some slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 80,'
 check "nearly all slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 255,'
@@ -77,6 +78,16 @@ expect_rc 0 "$C" export "$(cat last)" out
 expect_rc 0 "$C" model check out/llm
 check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'
 check "two replicas of cp 2" 3 "$test" 'llm=1, cp = 2' 'plan=dp = 2,'
+
+# --- where pictures lie is told of whole slots, also by ranks that have only some of an encoder's items
+for vision in 'vision=1' 'vision=1, cp = 2'; do
+  write_job cp.lua "${common[@]}" 'json="data/train.json"' 'modality="encoder-colocated"' "$vision" 'llm=1, cp = 2' steps=2
+  python3 - "$jobs/$(done_job cp.lua)/journal" >>what <<'EOF' || fail "$vision: the slot with most work is not told"
+import json, sys
+print(next(row["sequence"]["what"] for row in map(json.loads, open(sys.argv[1])) if "sequence" in row))
+EOF
+done
+[ "$(sort -u what | wc -l)" -eq 1 ] && grep -qi a what || fail "pictures of one slot in two places: $(cat what)"
 
 # --- between frozen modules, and adapters
 for train in ':train("vision.projector")' ':train("vision.projector"):lora { module = "llm", rank = 4, alpha = 8 }'; do

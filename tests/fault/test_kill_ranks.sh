@@ -66,21 +66,25 @@ for rank in 0 1 2; do
   [ "$(job "$id" exit)" = 6 ] || fail "the job's exit code is $(job "$id" exit)"
 done
 
-# --- ranks of a context: the one that died is named, not those that wait for its rows
+# --- ranks of a context: the one that died is named, not those that wait for its rows; one that fails tells its calls
 write_job context.lua vision=1 'llm=1, cp = 3' slots=2 batch=32 steps=100000
-for rank in 2 1; do
+for signal in 9 11; do
+  rank=$((signal == 9 ? 2 : 1))
   id=$(submit context.lua)
   wait_step "$id" 3
   runner=$(runner_pid "$id")
   workers=($(children "$runner" cornstarch-worker))
   feeder=$(children "$runner" cornstarch-feeder)
   [ ${#workers[@]} -eq 4 ] || fail "job $id has ${#workers[@]} workers"
-  kill -9 "${workers[rank]}"
+  kill -$signal "${workers[rank]}"
   expect_rc 6 "$C" wait "$id"
-  expect_text "job $id: FAILED: rank $rank (llm.0 part $((rank - 1)) of 3) died (signal 9) in step "
+  expect_text "job $id: FAILED: rank $rank (llm.0 part $((rank - 1)) of 3) died (signal $signal) in step "
   [ "$(culprit "$id" rank)" = $rank ] && [ "$(culprit "$id" pid)" = "${workers[rank]}" ] || fail "blamed rank $(culprit "$id" rank)"
   nothing_left "$id" "$runner" "$feeder" "${workers[@]}"
 done
+expect_rc 0 "$C" logs "$id" --rank 1
+expect_text "libc.so.6(__libc_start_main"
+expect_text "cornstarch-worker: signal 11 in the calls above"
 
 # --- the feeder
 id=$(submit victim.lua)

@@ -1,11 +1,61 @@
 #include "core/program/process.h"
 
+#include <execinfo.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-void cs_process_name(const char *program)
+#include "core/base/status.h"
+
+enum { MAX_CALLS = 64, STACK_BYTES = 64 << 10 };
+
+static const char *name_of_program;
+
+static void put(const char *text)
 {
+    const ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored;
+}
+
+/* Writes nothing but what is safe here: names are symbols that the program exports, else offsets in its file. What it
+ * was comes last: the last line is what others tell of a process that died. The handler was reset, so that the signal
+ * ends the process after this. */
+static void tell_calls(int number)
+{
+    void *call[MAX_CALLS];
+    const char digits[] = {(char)('0' + number / 10), (char)('0' + number % 10), '\0'};
+    backtrace_symbols_fd(call, backtrace(call, MAX_CALLS), STDERR_FILENO);
+    put(name_of_program);
+    put(": signal ");
+    put(digits);
+    put(" in the calls above\n");
+    raise(number);
+}
+
+static void tell_of_faults(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static char memory[STACK_BYTES]; /* a stack that has run over has no room for it */
+    const stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
+    struct sigaction action = {.sa_handler = tell_calls,
+                               .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK)};
+    void *first;
+    (void)backtrace(&first, 1); /* loads what it needs while memory may be taken */
+    sigemptyset(&action.sa_mask);
+    sigaltstack(&stack, NULL);
+    for (size_t i = 0; i < CS_ARRAY_LEN(faults); i++)
+        sigaction(faults[i], &action, NULL);
+#endif
+}
+
+void cs_process_begin(const char *program)
+{
+    name_of_program = program;
     prctl(PR_SET_NAME, program); /* cuts a longer one; fails only for a bad address */
+    tell_of_faults();
 }
 
 int64_t cs_process_files(void)

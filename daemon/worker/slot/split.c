@@ -254,14 +254,14 @@ void cs_input_split_fullest(struct cs_input *input)
         input->correct = cs_scratch_take(&input->memory, (size_t)most);
 }
 
-/* the encoder that fills a row, -1: text */
-static int8_t *whose_rows(const struct cs_slot *slot, int32_t n_tokens, struct cs_arena *arena)
+/* the encoder that fills a row, -1: text; on ranks that share the items of an encoder the slot tells of some alone */
+static int8_t *whose_rows(const struct cs_input *input, struct cs_arena *arena)
 {
-    int8_t *encoder = CS_NEW_ARRAY(arena, int8_t, n_tokens);
-    memset(encoder, -1, (size_t)n_tokens);
+    int8_t *encoder = CS_NEW_ARRAY(arena, int8_t, input->n_tokens);
+    memset(encoder, -1, (size_t)input->n_tokens);
     for (int8_t e = 0; e < CS_MAX_ENCODERS; e++)
-        for (int32_t i = 0; i < slot->head->n_fills[e]; i++)
-            encoder[slot->rows[e][i]] = e;
+        for (int32_t i = 0; i < input->whole[e].n; i++)
+            encoder[input->whole[e].row[i]] = e;
     return encoder;
 }
 
@@ -272,8 +272,8 @@ enum cs_status cs_split_view(const struct cs_input *input, struct cs_arena *aren
     struct slot_masks masks;
     list_masks(input, input->split, &masks);
     const struct cs_context_cost cost = {c->per_row, masks.per_pair, c->moves_heads};
-    return cs_context_view_make(masks.mask, masks.n, &cost, c->ranks,
-                                whose_rows(&input->slot, input->n_tokens, arena), arena, out, err);
+    return cs_context_view_make(masks.mask, masks.n, &cost, c->ranks, whose_rows(input, arena),
+                                arena, out, err);
 }
 
 int32_t cs_split_rows(const struct cs_input *input)

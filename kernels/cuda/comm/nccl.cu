@@ -1,13 +1,18 @@
 /* Messages between devices through NCCL, and large ones between those of one host that share matrices by
  * copy engines (peers.cuh). The library is opened when the first communicator is asked for: the
- * plugin also serves machines without it. Communicators are non-blocking, so that a peer that never
- * comes or dies cannot hold a call for ever. */
+ * plugin also serves machines without it. A peer that never comes or dies cannot hold a call for ever: what
+ * waits for others runs on a thread of its own, within a time. (Non-blocking communicators would start a thread
+ * for every exchange, which takes the host 0.1 ms.) */
 #include <dlfcn.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
 
 #include "kernels/cuda/comm/peers.cuh"
 
@@ -114,26 +119,38 @@ static enum cs_status check(void *handle, struct cs_err *err)
     return state == ncclSuccess || state == ncclInProgress ? CS_OK : fail(n, "NCCL", state, err);
 }
 
-/* A call of a non-blocking communicator is over when it is no longer in progress. */
-static enum cs_status settle(const struct nccl *n, const struct comm *c, const char *what,
-                             ncclResult_t code, struct cs_err *err)
+static enum cs_status told(const struct nccl *n, const char *what, ncclResult_t code,
+                           struct cs_err *err)
 {
-    const struct timespec nap = {0, 20000};
-    for (long waited = 0; code == ncclInProgress; waited++) {
-        ncclResult_t state;
-        const ncclResult_t asked = n->ncclCommGetAsyncError(c->nccl, &state);
-        if (asked != ncclSuccess)
-            return fail(n, what, asked, err);
-        code = state;
-        if (code != ncclInProgress)
-            break;
-        if (waited > OPEN_S * 50000L)
-            return cs_cuda_fail(err, __FILE__, __LINE__, CS_TIMEOUT,
-                                "%s: the other rank did not come within %d s", what, OPEN_S);
-        if (waited > 100)
-            nanosleep(&nap, nullptr);
-    }
     return code == ncclSuccess ? CS_OK : fail(n, what, code, err);
+}
+
+/* Runs call(err), which waits for other ranks, for OPEN_S seconds at most; after them the thread, and what it
+ * uses, is left behind: CS_TIMEOUT. The current device is the thread's too. */
+template <class Call>
+static enum cs_status within_time(const char *what, Call call, struct cs_err *err)
+{
+    struct answer {
+        enum cs_status status;
+        struct cs_err err;
+    };
+
+    int device;
+    CS_CUDA(err, cudaGetDevice(&device));
+    std::packaged_task<answer()> task([call, device] {
+        answer a = {};
+        a.status = cudaSetDevice(device) == cudaSuccess ? call(&a.err) : CS_INTERNAL;
+        return a;
+    });
+    std::future<answer> future = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (future.wait_for(std::chrono::seconds(OPEN_S)) != std::future_status::ready)
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_TIMEOUT,
+                            "%s: the other rank did not come within %d s", what, OPEN_S);
+    const answer a = future.get();
+    if (err != nullptr)
+        *err = a.err;
+    return a.status;
 }
 
 /* waits for what other ranks take part in, who may be gone */
@@ -181,7 +198,7 @@ static enum cs_status move(void *handle, const struct cs_device_move *moves, int
         else
             (void)n->ncclRecv(m->data, m->bytes, ncclInt8, m->peer, c->nccl, (cudaStream_t)stream);
     }
-    return settle(n, c, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
+    return told(n, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
 }
 
 static ncclDataType_t type_of(enum cs_grad_type type)
@@ -195,10 +212,10 @@ static enum cs_status reduce_scatter(void *handle, const void *from, void *to, s
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
     CS_TRY(functions(&n, err));
-    return settle(n, c, "ncclReduceScatter",
-                  n->ncclReduceScatter(from, to, count, type_of(type), ncclSum, c->nccl,
-                                       (cudaStream_t)stream),
-                  err);
+    return told(n, "ncclReduceScatter",
+                n->ncclReduceScatter(from, to, count, type_of(type), ncclSum, c->nccl,
+                                     (cudaStream_t)stream),
+                err);
 }
 
 /* The library's rings and trees add in an order that ranks and sizes fix, and all ranks are given the
@@ -209,8 +226,8 @@ static enum cs_status all_reduce(void *handle, void *data, size_t count, enum cs
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
     CS_TRY(functions(&n, err));
-    return settle(
-        n, c, "ncclAllReduce",
+    return told(
+        n, "ncclAllReduce",
         n->ncclAllReduce(data, data, count, type_of(type), ncclSum, c->nccl, (cudaStream_t)stream),
         err);
 }
@@ -221,8 +238,8 @@ static enum cs_status all_gather(void *handle, const void *from, void *to, size_
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
     CS_TRY(functions(&n, err));
-    return settle(n, c, "ncclAllGather",
-                  n->ncclAllGather(from, to, bytes, ncclInt8, c->nccl, (cudaStream_t)stream), err);
+    return told(n, "ncclAllGather",
+                n->ncclAllGather(from, to, bytes, ncclInt8, c->nccl, (cudaStream_t)stream), err);
 }
 
 static void abort_comm(void *handle)
@@ -313,21 +330,24 @@ static enum cs_status open_peers(struct comm *c, struct cs_err *err)
     return open_windows(c, err);
 }
 
+/* All ranks take part in both. */
+static enum cs_status end_together(const struct nccl *n, struct comm *c, struct cs_err *err)
+{
+    if (c->peers != nullptr)
+        close_peers(c);
+    CS_TRY(told(n, "ncclCommFinalize", n->ncclCommFinalize(c->nccl), err));
+    return told(n, "ncclCommDestroy", n->ncclCommDestroy(c->nccl), err);
+}
+
 static void close_comm(void *handle)
 {
     struct comm *c = (struct comm *)handle;
     const struct nccl *n;
-    if (c == nullptr)
+    if (c == nullptr || functions(&n, nullptr) != CS_OK)
         return;
-    if (c->peers != nullptr)
-        close_peers(c);
-    if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr) {
-        const ncclResult_t code = n->ncclCommFinalize(c->nccl);
-        if (settle(n, c, "ncclCommFinalize", code, nullptr) == CS_OK)
-            n->ncclCommDestroy(c->nccl);
-        else
-            n->ncclCommAbort(c->nccl);
-    }
+    const auto end = [n, c](struct cs_err *why) { return end_together(n, c, why); };
+    if (within_time("closing a communicator", end, nullptr) == CS_TIMEOUT)
+        return;
     free(c->word);
     free(c);
 }
@@ -408,6 +428,19 @@ static bool goes_by_engines(enum cs_device_comm_kind kind)
     return kind == CS_DEVICE_COMM_SUMS && (asked == nullptr || strcmp(asked, "nccl") != 0);
 }
 
+static enum cs_status begin_together(const struct nccl *n, struct comm *c, ncclUniqueId id,
+                                     enum cs_device_comm_kind kind, struct cs_err *err)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    config.minCTAs = ctas[kind].least;
+    config.maxCTAs = ctas[kind].most;
+    CS_TRY(told(n, "ncclCommInitRankConfig",
+                n->ncclCommInitRankConfig(&c->nccl, c->n, id, c->rank, &config), err));
+    CS_TRY(connect(c, kind, c->rank, c->n, err));
+    return goes_by_engines(kind) ? open_peers(c, err) : CS_OK;
+}
+
 static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks,
                                 enum cs_device_comm_kind kind, void **out, struct cs_err *err)
 {
@@ -421,21 +454,12 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     c->rank = rank;
     c->n = n_ranks;
     memcpy(&unique, id, sizeof unique);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    config.minCTAs = ctas[kind].least;
-    config.maxCTAs = ctas[kind].most;
-    enum cs_status status =
-        settle(n, c, "ncclCommInitRankConfig",
-               n->ncclCommInitRankConfig(&c->nccl, n_ranks, unique, rank, &config), err);
+    const auto begin = [=](struct cs_err *why) { return begin_together(n, c, unique, kind, why); };
+    const enum cs_status status = within_time("opening a communicator", begin, err);
     if (status == CS_OK)
-        status = connect(c, kind, rank, n_ranks, err);
-    if (status == CS_OK && goes_by_engines(kind))
-        status = open_peers(c, err);
-    if (status != CS_OK)
-        abort_comm(c);
-    else
         *out = c;
+    else if (status != CS_TIMEOUT)
+        abort_comm(c);
     return status;
 }
 
