@@ -11,6 +11,12 @@
 
 enum { MAX_CALLS = 64, STACK_BYTES = 64 << 10 };
 
+#ifdef __SANITIZE_ADDRESS__
+static const bool is_sanitized = true;
+#else
+static const bool is_sanitized = false;
+#endif
+
 static const char *name_of_program;
 
 static void put(const char *text)
@@ -36,19 +42,19 @@ static void tell_calls(int number)
 
 static void tell_of_faults(void)
 {
-#ifndef __SANITIZE_ADDRESS__
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     static char memory[STACK_BYTES]; /* a stack that has run over has no room for it */
     const stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
     struct sigaction action = {.sa_handler = tell_calls,
                                .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK)};
     void *first;
+    if (is_sanitized)
+        return;
     (void)backtrace(&first, 1); /* loads what it needs while memory may be taken */
     sigemptyset(&action.sa_mask);
     sigaltstack(&stack, NULL);
     for (size_t i = 0; i < CS_ARRAY_LEN(faults); i++)
         sigaction(faults[i], &action, NULL);
-#endif
 }
 
 void cs_process_begin(const char *program)
