@@ -12,8 +12,10 @@ struct cs_link_rank {
     struct cs_comm *comm;     /* sockets of the group, borrowed */
     struct cs_device *device; /* borrowed; NULL: the host */
     void *group[CS_LINK_OPS];
-    size_t bytes;      /* of the largest exchange */
-    float *mine, *all; /* (bytes) each */
+    size_t bytes;       /* of the largest exchange */
+    float *mine, *all;  /* (bytes) each */
+    void *side;         /* of a device: the stream of exchanges, beside the device's own */
+    void *asked, *over; /* events of both */
 };
 
 struct cs_exchange_kind {
@@ -24,8 +26,11 @@ struct cs_exchange_kind {
 
 struct cs_exchanges {
     struct cs_exchange_kind kind[CS_LINK_OPS]; /* a message is between two ranks */
-    size_t small, large;                       /* bytes that are measured */
-    int repeats;                               /* in one sample */
+    /* of what is enqueued: in turn with what computes, as layers wait for exchanges; NULL: nothing is enqueued */
+    enum cs_status (*before)(struct cs_link_rank *rank, struct cs_err *err);
+    enum cs_status (*after)(struct cs_link_rank *rank, struct cs_err *err);
+    size_t small, large; /* bytes that are measured */
+    int repeats;         /* in one sample */
     /* all ranks of the group call open; close accepts what was opened in part */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);
     void (*close)(struct cs_link_rank *rank);

@@ -1,4 +1,5 @@
-/* Over communicators of the kind that a job has for such exchanges, so with as much of the device as they take there. */
+/* Over communicators of the kind that a job has for such exchanges, so with as much of the device as they take there,
+ * and as there on a stream of their own, which waits for what computes and is waited for. */
 #include "worker/comm/group.h"
 #include "worker/measure/exchanges.h"
 
@@ -28,26 +29,25 @@ static enum cs_status send_one(struct cs_link_rank *m, size_t bytes, struct cs_e
     const int rank = m->comm->rank;
     const struct cs_device_move move = {
         .data = m->mine, .bytes = bytes, .peer = 1 - rank, .is_send = rank == 0};
-    return ops_of(m)->move(m->group[CS_LINK_SEND], &move, 1, m->device->stream, err);
+    return ops_of(m)->move(m->group[CS_LINK_SEND], &move, 1, m->side, err);
 }
 
 static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
     return ops_of(m)->all_gather(m->group[CS_LINK_ALL_GATHER], m->mine, m->all, part_of(m, bytes),
-                                 m->device->stream, err);
+                                 m->side, err);
 }
 
 static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
     return ops_of(m)->reduce_scatter(m->group[CS_LINK_REDUCE_SCATTER], m->all, m->mine,
-                                     part_of(m, bytes) / sizeof(float), CS_GRAD_F32,
-                                     m->device->stream, err);
+                                     part_of(m, bytes) / sizeof(float), CS_GRAD_F32, m->side, err);
 }
 
 static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
     return ops_of(m)->all_reduce(m->group[CS_LINK_ALL_REDUCE], m->all, bytes / sizeof(float),
-                                 CS_GRAD_F32, m->device->stream, err);
+                                 CS_GRAD_F32, m->side, err);
 }
 
 static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
@@ -62,7 +62,21 @@ static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs
         move[n++] = (struct cs_device_move){(char *)m->mine + at, part, r, 1};
         move[n++] = (struct cs_device_move){(char *)m->all + at, part, r, 0};
     }
-    return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->device->stream, err);
+    return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->side, err);
+}
+
+static enum cs_status before(struct cs_link_rank *m, struct cs_err *err)
+{
+    const struct cs_device_ops *mem = m->device->mem;
+    CS_TRY(mem->event_record(m->device->handle, m->asked, m->device->stream, err));
+    return mem->stream_wait(m->device->handle, m->side, m->asked, err);
+}
+
+static enum cs_status after(struct cs_link_rank *m, struct cs_err *err)
+{
+    const struct cs_device_ops *mem = m->device->mem;
+    CS_TRY(mem->event_record(m->device->handle, m->over, m->side, err));
+    return mem->stream_wait(m->device->handle, m->device->stream, m->over, err);
 }
 
 /* a message has two ends: larger groups have no channel */
@@ -76,6 +90,10 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
     int32_t rank[CS_LINK_RANKS];
     for (int r = 0; r < m->comm->n_ranks; r++)
         rank[r] = r;
+    const struct cs_device_ops *mem = m->device->mem;
+    CS_TRY(mem->stream_create(m->device->handle, &m->side, err));
+    CS_TRY(mem->event_create(m->device->handle, &m->asked, err));
+    CS_TRY(mem->event_create(m->device->handle, &m->over, err));
     CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->mine, err));
     CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->all, err));
     cs_device_zero(m->device, m->mine, m->bytes);
@@ -96,6 +114,13 @@ static void close_rank(struct cs_link_rank *m)
             ops_of(m)->close(m->group[k]);
         else if (m->group[k] != NULL)
             ops_of(m)->abort(m->group[k]);
+    const struct cs_device_ops *mem = m->device->mem;
+    if (m->over != NULL)
+        mem->event_destroy(m->device->handle, m->over);
+    if (m->asked != NULL)
+        mem->event_destroy(m->device->handle, m->asked);
+    if (m->side != NULL)
+        mem->stream_destroy(m->device->handle, m->side);
     cs_device_free(m->device, m->mine, m->bytes);
     cs_device_free(m->device, m->all, m->bytes);
 }
@@ -111,6 +136,8 @@ const struct cs_exchanges cs_device_exchanges = {
              [CS_LINK_REDUCE_SCATTER] = {1, reduce},
              [CS_LINK_ALL_REDUCE] = {1, all_reduce},
              [CS_LINK_ALL_TO_ALL] = {1, all_to_all}},
+    .before = before,
+    .after = after,
     .small = SMALL,
     .large = LARGE,
     .repeats = 32,

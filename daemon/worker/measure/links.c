@@ -56,6 +56,15 @@ static bool is_run(int kind, int n_ranks)
     return kind != CS_LINK_SEND || n_ranks == 2; /* a message has two ends */
 }
 
+static enum cs_status exchange_once(const struct cs_exchanges *x, struct cs_link_rank *rank,
+                                    int kind, size_t bytes, struct cs_err *err)
+{
+    if (x->before != NULL)
+        CS_TRY(x->before(rank, err));
+    CS_TRY(x->kind[kind].run(rank, bytes, err));
+    return x->after != NULL ? x->after(rank, err) : CS_OK;
+}
+
 static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank *rank, int kind,
                                size_t bytes, int64_t *ns, struct cs_err *err)
 {
@@ -63,7 +72,7 @@ static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank
     for (int i = -1; i < SAMPLES; i++) { /* the first one warms up */
         const int64_t start = cs_now_ns();
         for (int k = 0; k < x->repeats; k++)
-            CS_TRY(x->kind[kind].run(rank, bytes, err));
+            CS_TRY(exchange_once(x, rank, kind, bytes, err));
         CS_TRY(x->settle(rank, err));
         if (i >= 0)
             sample[i] = (cs_now_ns() - start) / x->repeats / x->kind[kind].counts;
