@@ -377,11 +377,16 @@ static void a_profile_of_something_else_is_refused(void **state)
         json_pack("{s:s s:s s:s s:[{s:s s:s s:i s:i s:[i, i]}]}", "schema", "cornstarch.profile/1",
                   "key", profile->key, "device", "x", "layers", "module", "llm", "kind", "block",
                   "tp", 1, "cp", 1, "fwd", 1, 2),
+        json_pack("{s:s s:s s:s s:[{s:s s:s s:i s:i s:b s:[i, i, i]}]}", "schema",
+                  "cornstarch.profile/1", "key", profile->key, "device", "x", "layers", "module",
+                  "llm", "kind", "block", "tp", 1, "cp", 1, "sp", 1, "fwd", 1, 2, 3),
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(junk); i++) {
         struct cs_profile *read = NULL;
         assert_non_null(junk[i]);
         assert_int_equal(cs_profile_read(junk[i], f.arena, &read, &err), CS_INVALID);
+        assert_int_equal(strstr(err.text, "rows are split over tp ranks and tp is 1") != NULL,
+                         i == CS_ARRAY_LEN(junk) - 1);
         json_decref(junk[i]);
     }
     close_model(&f);

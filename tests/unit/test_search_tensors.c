@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/cost/profile.h"
 #include "core/plan/make/planner.h"
 #include "core/search/search.h"
 #include "support/need.h"
@@ -126,11 +127,83 @@ static void measured_links_are_those_of_a_node(void **state)
     close_search(&s);
 }
 
+/* the first option of the LLM with so many ranks that share matrices, and its first block */
+static const struct cs_search_layer *block_of(const struct searched *s,
+                                              const struct cs_profile *profile, int32_t tp,
+                                              const struct cs_search_option **option)
+{
+    struct cs_search_problem *problem = NULL;
+    struct cs_err err = {0};
+    need(cs_search_problem_make(s->spec, s->graph, &s->cluster, profile, false, s->arena, &problem,
+                                &err),
+         &err);
+    const struct cs_search_branch *llm = &problem->branch[problem->llm];
+    for (int32_t o = 0; o < llm->n_options; o++)
+        if (llm->option[o].tp == tp) {
+            *option = &llm->option[o];
+            return &llm->option[o].layer[1];
+        }
+    fail_msg("no option with tp %d", tp);
+    return NULL;
+}
+
+/* As plans do, searches take what was measured on two ranks in the place of half of what one took, with the same
+ * waits; what does not grow with the slot too. Rows are split where they were measured to take less so. */
+static void two_ranks_take_what_was_measured_on_two(void **state)
+{
+    const int64_t x = 4096;
+    struct cs_profile_row row[] = {
+        {.module = "llm",
+         .kind = CS_LAYER_BLOCK,
+         .tp = 1,
+         .cp = 1,
+         .fwd = {0, 1e6, 2e6},
+         .bwd_input = {0, 1e6, 4e6},
+         .bwd_weight = {0, 1e6, 0}  },
+        {               .module = "llm",
+         .kind = CS_LAYER_BLOCK,
+         .tp = 2,
+         .cp = 1,
+         .fwd = {0, 7e5, 2e6},
+         .bwd_input = {0, 8e5, 3e6},
+         .bwd_weight = {0, 6e5, 0}},
+        { .module = "llm",
+         .kind = CS_LAYER_BLOCK,
+         .tp = 2,
+         .cp = 1,
+         .sp = true,
+         .fwd = {0, 1e5, 0},
+         .bwd_input = {0, 1e5, 0},
+         .bwd_weight = {0, 1e5, 0}},
+    };
+    struct searched s = search_with("cpu", 1);
+    struct cs_profile profile = {.device = "cpu", .precision = "", .row = row, .n_rows = 1};
+    const struct cs_search_option *option;
+    (void)state;
+    cs_profile_key(s.graph, s.cluster.device, profile.key);
+    const struct cs_search_layer *half = block_of(&s, &profile, 2, &option);
+    assert_false(option->sp);
+    profile.n_rows = 2;
+    const struct cs_search_layer *two = block_of(&s, &profile, 2, &option);
+    assert_false(option->sp);
+    assert_int_equal(two->fwd_ns - half->fwd_ns, 200000 * x + 1000000);
+    assert_int_equal(two->bwd_input_ns - half->bwd_input_ns, 300000 * x + 1000000);
+    assert_int_equal(two->bwd_weight_ns, 600000 * x);
+    assert_int_equal(two->fwd_fixed_ns - half->fwd_fixed_ns, 1000000);
+    assert_int_equal(two->bwd_fixed_ns - half->bwd_fixed_ns, 1000000);
+    profile.n_rows = 3;
+    const struct cs_search_layer *split = block_of(&s, &profile, 2, &option);
+    assert_true(option->sp);
+    assert_int_equal(split->bwd_weight_ns, 100000 * x);
+    close_search(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_split_where_that_takes_no_longer),
         cmocka_unit_test(measured_links_are_those_of_a_node),
+        cmocka_unit_test(two_ranks_take_what_was_measured_on_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

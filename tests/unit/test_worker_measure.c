@@ -71,7 +71,8 @@ static void every_kind_of_layer_is_measured(void **state)
     struct cs_layer_cost cost;
     for (int32_t l = 0; l < graph->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
-        assert_true(cs_profile_cost(p, graph, layer, 1, 1, 64, &cost));
+        assert_true(cs_profile_cost(p, graph, layer, (struct cs_profile_ranks){.tp = 1, .cp = 1},
+                                    64, &cost));
         assert_true(layer->needs_weight_grad || cost.bwd_weight_ns == 0);
         assert_true(layer->needs_input_grad || cost.bwd_input_ns == 0);
     }

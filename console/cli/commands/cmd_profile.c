@@ -82,7 +82,8 @@ static void add_row(struct cs_table *table, const struct model *m, const struct 
     trained.needs_weight_grad = trained.needs_input_grad = true;
     const struct cs_layer_work work = cs_layer_work(m->graph, layer, &m->budget);
     const int64_t n = cs_profile_rows(layer, work.tokens, work.label_rows);
-    if (!cs_profile_cost(profile, m->graph, &trained, row->tp, row->cp, n, &cost))
+    if (!cs_profile_cost(profile, m->graph, &trained,
+                         (struct cs_profile_ranks){row->tp, row->cp, row->sp}, n, &cost))
         return;
     const int64_t parts[] = {cost.fwd_ns, cost.bwd_input_ns, cost.bwd_weight_ns};
     snprintf(rows, sizeof rows, "%lld", (long long)n);

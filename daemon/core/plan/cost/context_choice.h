@@ -24,7 +24,7 @@ struct cs_context_slot_costs {
     const struct cs_slot_budget *budget;
     const struct cs_device_class *device; /* its link is that of the ranks */
     const struct cs_layer_cost *cost;     /* (graph->n_layers) of one rank, behind no tp */
-    const struct cs_layer_parts *parts;   /* (graph->n_layers) */
+    const struct cs_profile *profile;     /* they were measured; NULL: estimates */
 };
 
 struct cs_context_way cs_context_way_of(const struct cs_context_work *work,

@@ -20,6 +20,8 @@
 #include "core/plan/cost/round.h"
 #include "core/plan/cost/tensors.h"
 
+static const struct cs_profile_ranks one_rank = {.tp = 1, .cp = 1};
+
 struct matrices {
     int64_t all, first,
         trained; /* elements of weight matrices: in all, of the first GEMM, trainable */
@@ -117,7 +119,7 @@ static int64_t inner_input_ns(const struct cs_graph *graph, const struct cs_laye
     passing.needs_input_grad = true;
     cost_layer(graph, layer, budget, device, &own);
     cost_layer(graph, &passing, budget, device, &whole);
-    if (!cs_profile_cost(profile, graph, &passing, 1, 1, rows, &measured))
+    if (!cs_profile_cost(profile, graph, &passing, one_rank, rows, &measured))
         return 0;
     return cs_scale(measured.bwd_input_ns, own.bwd_input_ns, whole.bwd_input_ns);
 }
@@ -150,7 +152,7 @@ enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct 
         const struct cs_layer *layer = &graph->layers[i];
         const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
         const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
-        if (!cs_profile_cost(profile, graph, layer, 1, 1, rows, &cost[i])) {
+        if (!cs_profile_cost(profile, graph, layer, one_rank, rows, &cost[i])) {
             *missing = *missing ? *missing : layer;
             continue;
         }
@@ -224,54 +226,48 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
     }
 }
 
-/* Of a profile that has the layer: how its time on one rank grows; else as FLOPs have it. */
-struct cs_layer_parts cs_cost_parts(const struct cs_graph *graph, const struct cs_layer *layer,
-                                    const struct cs_slot_budget *budget,
-                                    const struct cs_profile *profile)
+/* Measured on ranks that split the rows of a slot, and share matrices as here, or not at all. */
+static const struct cs_profile_row *context_row(const struct cs_profile *profile,
+                                                const struct cs_graph *graph,
+                                                const struct cs_layer *layer, int32_t cp,
+                                                struct cs_tensor_ranks ranks)
 {
-    const struct cs_profile_row *row =
-        profile != NULL ? cs_profile_find(profile, graph, layer, 1, 1) : NULL;
-    const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    const struct cs_profile_ranks on = {ranks.tp, cp, ranks.splits_rows && ranks.tp > 1};
+    const struct cs_profile_row *row = cs_profile_find(profile, graph, layer, on);
     return row != NULL
-               ? cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows))
-               : cs_layer_parts(graph, layer, budget);
-}
-
-struct cs_layer_cost cs_measured_fixed(const struct cs_profile *profile,
-                                       const struct cs_graph *graph, const struct cs_layer *layer,
-                                       int32_t tp, int32_t cp)
-{
-    const struct cs_profile_row *row =
-        profile != NULL ? cs_profile_find(profile, graph, layer, tp, cp) : NULL;
-    struct cs_layer_cost fixed = {0};
-    if (row != NULL) {
-        fixed.fwd_ns = (int64_t)fmax(0, row->fwd.c);
-        fixed.bwd_input_ns = layer->needs_input_grad ? (int64_t)fmax(0, row->bwd_input.c) : 0;
-    }
-    return fixed;
+               ? row
+               : cs_profile_find(profile, graph, layer, (struct cs_profile_ranks){.tp = 1, cp});
 }
 
 void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                      const struct cs_layer *layer, const struct cs_slot_budget *budget,
                      const struct cs_device_class *device, const struct cs_profile *profile,
-                     int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+                     struct cs_tensor_ranks ranks, struct cs_layer_cost *cost,
+                     struct cs_layer_cost *fixed)
 {
     const struct cs_layer_work of = cs_layer_work(graph, layer, budget);
     const int64_t rows = cs_profile_rows(layer, of.tokens, of.label_rows);
-    if (profile != NULL && !work->moves_heads &&
-        cs_profile_cost(profile, graph, layer, tp, work->ranks, rows, cost)) {
-        *fixed = cs_measured_fixed(profile, graph, layer, tp, work->ranks);
-        return; /* with its exchanges, as it ran */
+    const struct cs_profile_row *row =
+        work->moves_heads ? NULL : context_row(profile, graph, layer, work->ranks, ranks);
+    if (row == NULL) {
+        const struct cs_layer_parts parts = cs_tensor_parts(profile, graph, layer, budget, ranks);
+        cs_context_layer_cost(work, graph, layer, &parts, device, ranks.tp, cost, fixed);
+        return;
     }
-    const struct cs_layer_parts parts = cs_cost_parts(graph, layer, budget, profile);
-    cs_context_layer_cost(work, graph, layer, &parts, device, tp, cost, fixed);
+    /* with its exchanges, as it ran */
+    *cost = cs_profile_row_cost(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row), rows);
+    *fixed = cs_profile_row_fixed(row, layer);
+    if (row->tp == 1) {
+        *cost = cs_tensor_share(profile, graph, layer, cs_over(rows, work->ranks), ranks, *cost);
+        fixed->fwd_ns /= ranks.tp;
+        fixed->bwd_input_ns /= ranks.tp;
+    }
 }
 
-static int32_t tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph)
+static struct cs_tensor_ranks tensor_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
+                                           int32_t branch)
 {
-    const struct cs_spec_parallel *llm =
-        cs_spec_parallel_of(spec, graph->branches[graph->llm].name);
-    return llm != NULL ? ranks_of(llm->tp) : 1;
+    return cs_tensor_ranks_of(spec, graph->branches[branch].name);
 }
 
 /* Where keys move: whether attention looks at the own ones first. */
@@ -293,9 +289,10 @@ static enum cs_status compare_ways(const struct cs_spec *spec,
         CS_TRY(cs_context_work_make(of->graph, of->budget, spec->context, heads > 0, cp, arena,
                                     &work[heads], err));
         work[heads].own_first =
-            heads == 0 && choose_own_first(&work[0], of, tensor_ranks(spec, of->graph), out);
+            heads == 0 &&
+            choose_own_first(&work[0], of, tensor_ranks(spec, of->graph, of->graph->llm).tp, out);
         *(heads > 0 ? &out->heads : &out->keys) =
-            cs_context_way_of(&work[heads], of, tensor_ranks(spec, of->graph));
+            cs_context_way_of(&work[heads], of, tensor_ranks(spec, of->graph, of->graph->llm).tp);
     }
     out->moves_heads = cs_context_prefers_heads(&out->keys, &out->heads);
     return CS_OK;
@@ -313,12 +310,10 @@ static enum cs_status choose_exchange(const struct cs_spec *spec, const struct c
     const int32_t cp = context_ranks(spec, graph, graph->llm);
     *out = (struct cs_context_choice){
         .moves_heads = cs_spec_moves_heads(spec),
-        .is_open = cs_spec_chooses_exchange(spec) && spec->context_rows == 0 &&
-                   cs_context_heads_divide(graph, tensor_ranks(spec, graph), cp, NULL)};
-    struct cs_layer_parts *parts = CS_NEW_ARRAY(arena, struct cs_layer_parts, graph->n_layers);
-    for (int32_t i = 0; i < graph->n_layers; i++)
-        parts[i] = cs_cost_parts(graph, &graph->layers[i], budget, profile);
-    const struct cs_context_slot_costs of = {graph, budget, device, cost, parts};
+        .is_open =
+            cs_spec_chooses_exchange(spec) && spec->context_rows == 0 &&
+            cs_context_heads_divide(graph, tensor_ranks(spec, graph, graph->llm).tp, cp, NULL)};
+    const struct cs_context_slot_costs of = {graph, budget, device, cost, profile};
     if (out->is_open) {
         struct cs_context_work both[2];
         CS_TRY(compare_ways(spec, &of, cp, arena, both, out, err));
@@ -327,31 +322,76 @@ static enum cs_status choose_exchange(const struct cs_spec *spec, const struct c
     } else {
         CS_TRY(cs_context_work_make(graph, budget, spec->context, out->moves_heads, cp, arena, work,
                                     err));
-        work->own_first = choose_own_first(work, &of, tensor_ranks(spec, graph), out);
+        work->own_first =
+            choose_own_first(work, &of, tensor_ranks(spec, graph, graph->llm).tp, out);
     }
     return CS_OK;
 }
 
-static enum cs_status share_context(const struct cs_spec *spec, const struct cs_graph *graph,
-                                    const struct cs_slot_budget *budget,
-                                    const struct cs_device_class *device,
-                                    const struct cs_profile *profile, struct cs_layer_cost *cost,
-                                    struct cs_context_choice *choice, struct cs_err *err)
+/* What ranks that share a branch, and split its rows or share its items, have of a slot. */
+static struct cs_layer_work work_on_rank(const struct cs_spec *spec, const struct cs_graph *graph,
+                                         const struct cs_layer *layer,
+                                         const struct cs_slot_budget *budget)
+{
+    struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    const int32_t b = graph->modules[layer->module].branch;
+    const bool is_llm = b == graph->llm;
+    const int64_t slots = is_llm ? 1 : replicas_of(spec, graph, graph->llm),
+                  parts = (int64_t)context_ranks(spec, graph, b) *
+                          (is_llm ? 1 : replicas_of(spec, graph, b));
+    work.tokens = cs_over(work.tokens * slots, parts);
+    work.label_rows = cs_over(work.label_rows, parts);
+    return work;
+}
+
+static void share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
+                          const struct cs_slot_budget *budget, const struct cs_profile *profile,
+                          struct cs_layer_cost *cost)
+{
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const struct cs_tensor_ranks ranks =
+            tensor_ranks(spec, graph, graph->modules[layer->module].branch);
+        const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
+        const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
+        cost[i] = cs_tensor_share(profile, graph, layer, rows, ranks, cost[i]);
+    }
+}
+
+static void add_sums(const struct cs_spec *spec, const struct cs_graph *graph,
+                     const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                     struct cs_layer_cost *cost)
+{
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *layer = &graph->layers[i];
+        const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
+        cs_tensor_add_sums(graph, layer, work.tokens, work.label_rows, device,
+                           tensor_ranks(spec, graph, graph->modules[layer->module].branch),
+                           &cost[i]);
+    }
+}
+
+/* Over the ranks that share layers, and those of a context: how these exchange is chosen before. */
+static enum cs_status share_layers(const struct cs_spec *spec, const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget,
+                                   const struct cs_device_class *device,
+                                   const struct cs_profile *profile, struct cs_arena *arena,
+                                   struct cs_layer_cost *cost, struct cs_context_choice *choice,
+                                   struct cs_err *err)
 {
     const struct cs_branch *llm = &graph->branches[graph->llm];
+    const bool is_split = context_ranks(spec, graph, graph->llm) > 1;
     struct cs_context_work work;
     struct cs_layer_cost fixed;
     *choice = (struct cs_context_choice){.is_open = false};
-    if (context_ranks(spec, graph, graph->llm) == 1)
-        return CS_OK;
-    struct cs_arena *arena = cs_arena_new(0);
-    const enum cs_status status =
-        choose_exchange(spec, graph, budget, device, profile, arena, cost, &work, choice, err);
-    for (int32_t i = llm->first_layer; status == CS_OK && i < llm->first_layer + llm->n_layers; i++)
-        cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile, 1, &cost[i],
-                        &fixed);
-    cs_arena_free(arena);
-    return status;
+    if (is_split)
+        CS_TRY(
+            choose_exchange(spec, graph, budget, device, profile, arena, cost, &work, choice, err));
+    share_tensors(spec, graph, budget, profile, cost);
+    for (int32_t i = llm->first_layer; is_split && i < llm->first_layer + llm->n_layers; i++)
+        cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile,
+                        tensor_ranks(spec, graph, graph->llm), &cost[i], &fixed);
+    return CS_OK;
 }
 
 static enum cs_status whole_costs(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -381,10 +421,14 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
     struct cs_cost_source source = {.profile = NULL};
     CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &source.profile, err));
     share_items(spec, graph, cost);
-    CS_TRY(share_context(spec, graph, budget, device, source.profile, cost, &source.context, err));
+    struct cs_arena *scratch = cs_arena_new(0);
+    const enum cs_status status = share_layers(spec, graph, budget, device, source.profile, scratch,
+                                               cost, &source.context, err);
+    cs_arena_free(scratch);
+    CS_TRY(status);
+    add_sums(spec, graph, budget, device, cost);
+    cs_spread_experts(spec, graph, budget, device, cost);
     if (out != NULL)
         *out = source;
-    cs_share_tensors(spec, graph, budget, device, cost);
-    cs_spread_experts(spec, graph, budget, device, cost);
     return CS_OK;
 }

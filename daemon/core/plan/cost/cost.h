@@ -5,6 +5,7 @@
 
 #include "core/model/spec.h"
 #include "core/plan/cost/context_choice.h"
+#include "core/plan/cost/tensor_share.h"
 
 /* The roofline of all layers: cost (graph->n_layers). */
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
@@ -18,21 +19,14 @@ enum cs_status cs_measured_layer_costs(const struct cs_spec *spec, const struct 
                                        const struct cs_profile *profile, struct cs_layer_cost *cost,
                                        const struct cs_layer **missing,
                                        struct cs_err *err) CS_NODISCARD;
-/* The cost of a layer of the LLM on one rank (of tp) becomes that on the rank of a context that takes
- * longest: measured where the profile has a row of so many ranks, else by the work of each. fixed: what of
- * it a shorter slot takes as well. */
+/* The cost of a layer of the LLM on each of the ranks that share it (cs_tensor_share) becomes that on those of the
+ * rank of a context that takes longest: measured where the profile has a row of so many ranks, else by the work of
+ * each. fixed: what of it a shorter slot takes as well. */
 void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *graph,
                      const struct cs_layer *layer, const struct cs_slot_budget *budget,
                      const struct cs_device_class *device, const struct cs_profile *profile,
-                     int32_t tp, struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
-/* what the profile has for the shortest slot, of a layer that it measured on so many ranks; else 0 */
-struct cs_layer_cost cs_measured_fixed(const struct cs_profile *profile,
-                                       const struct cs_graph *graph, const struct cs_layer *layer,
-                                       int32_t tp, int32_t cp);
-/* Of a layer: how its time on one rank grows, as the profile has it, or FLOPs. */
-struct cs_layer_parts cs_cost_parts(const struct cs_graph *graph, const struct cs_layer *layer,
-                                    const struct cs_slot_budget *budget,
-                                    const struct cs_profile *profile);
+                     struct cs_tensor_ranks ranks, struct cs_layer_cost *cost,
+                     struct cs_layer_cost *fixed);
 
 /* What costs of layers were made from. */
 struct cs_cost_source {

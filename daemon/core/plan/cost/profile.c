@@ -177,6 +177,11 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
     row->attention = (int32_t)json_integer_value(json_object_get(json, "attention"));
     row->tp = (int32_t)tp;
     row->cp = (int32_t)cp;
+    row->sp = json_is_true(json_object_get(json, "sp"));
+    if (row->sp && row->tp == 1)
+        return cs_fail(err, CS_INVALID,
+                       "profile.layers[%zu]: sp is true, rows are split over tp ranks and tp is 1",
+                       index);
     char where[48];
     snprintf(where, sizeof where, "layers[%zu]", index);
     CS_TRY(read_parts(json, where, row_parts, CS_ARRAY_LEN(row_parts), row, err));
@@ -306,6 +311,8 @@ json_t *cs_profile_json(const struct cs_profile *profile)
                                  kind_names[row->kind], "tp", row->tp, "cp", row->cp);
         if (row->attention > 0)
             json_object_set_new(json, "attention", json_integer(row->attention));
+        if (row->sp)
+            json_object_set_new(json, "sp", json_true());
         write_parts(json, row_parts, CS_ARRAY_LEN(row_parts), row);
         json_array_append_new(layers, json);
     }
@@ -360,36 +367,56 @@ int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t la
 
 const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
                                              const struct cs_graph *graph,
-                                             const struct cs_layer *layer, int32_t tp, int32_t cp)
+                                             const struct cs_layer *layer,
+                                             struct cs_profile_ranks on)
 {
     for (int32_t i = 0; profile && i < profile->n_rows; i++) {
         const struct cs_profile_row *row = &profile->row[i];
         if (row->kind == layer->kind && row->attention == cs_layer_variant(layer) &&
-            row->tp == tp && row->cp == cp &&
+            row->tp == on.tp && row->cp == on.cp && row->sp == on.sp &&
             strcmp(row->module, graph->modules[layer->module].name) == 0)
             return row;
     }
     return NULL;
 }
 
+bool cs_profile_has_bf16(const struct cs_profile_row *row)
+{
+    return !is_zero(&row->bwd_weight_bf16);
+}
+
+struct cs_layer_cost cs_profile_row_cost(const struct cs_profile_row *row,
+                                         const struct cs_layer *layer, bool is_bf16, int64_t rows)
+{
+    const bool is_trained = layer->needs_weight_grad, passes = layer->needs_input_grad;
+    const struct cs_quadratic *weight = is_bf16 ? &row->bwd_weight_bf16 : &row->bwd_weight;
+    struct cs_layer_cost cost = {.fwd_ns = cs_quadratic_ns(&row->fwd, rows),
+                                 .bwd_input_ns =
+                                     passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
+                                 .bwd_weight_ns = is_trained ? cs_quadratic_ns(weight, rows) : 0};
+    if (passes || is_trained)
+        cost.fwd_ns += cs_quadratic_ns(&row->fwd_input, rows);
+    if (is_trained)
+        cost.fwd_ns += cs_quadratic_ns(&row->fwd_weight, rows);
+    return cost;
+}
+
+struct cs_layer_cost cs_profile_row_fixed(const struct cs_profile_row *row,
+                                          const struct cs_layer *layer)
+{
+    return (struct cs_layer_cost){
+        .fwd_ns = (int64_t)fmax(0, row->fwd.c),
+        .bwd_input_ns = layer->needs_input_grad ? (int64_t)fmax(0, row->bwd_input.c) : 0};
+}
+
 bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,
-                     const struct cs_layer *layer, int32_t tp, int32_t cp, int64_t rows,
+                     const struct cs_layer *layer, struct cs_profile_ranks on, int64_t rows,
                      struct cs_layer_cost *out)
 {
-    const struct cs_profile_row *row = cs_profile_find(profile, graph, layer, tp, cp);
+    const struct cs_profile_row *row = cs_profile_find(profile, graph, layer, on);
     if (row == NULL)
         return false;
-    const bool is_trained = layer->needs_weight_grad, passes = layer->needs_input_grad;
-    const bool is_bf16 = graph->keeps_bf16 && !is_zero(&row->bwd_weight_bf16);
-    const struct cs_quadratic *weight = is_bf16 ? &row->bwd_weight_bf16 : &row->bwd_weight;
-    *out =
-        (struct cs_layer_cost){.fwd_ns = cs_quadratic_ns(&row->fwd, rows),
-                               .bwd_input_ns = passes ? cs_quadratic_ns(&row->bwd_input, rows) : 0,
-                               .bwd_weight_ns = is_trained ? cs_quadratic_ns(weight, rows) : 0};
-    if (passes || is_trained)
-        out->fwd_ns += cs_quadratic_ns(&row->fwd_input, rows);
-    if (is_trained)
-        out->fwd_ns += cs_quadratic_ns(&row->fwd_weight, rows);
+    *out = cs_profile_row_cost(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row), rows);
     return true;
 }
 

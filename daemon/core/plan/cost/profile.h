@@ -13,6 +13,11 @@
  *
  * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
+ * tp above 1: what the first of so many ranks that share the layer's matrices computes; "sp": true where they split rows
+ * between products too. The others were not there: sums over tensors and rows on their way are in no row, plans add
+ * them. What goes between the ranks of a context is in a row with cp above 1. Rows with tp may be absent (older files,
+ * more ranks than there were devices): planners then take the tp-th part of what one rank takes.
+ *
  * time = a x^2 + b x + c nanoseconds. x of a layer: the rows of the slot that pass it, of a head
  * those with a label. fwd: of a layer that is frozen with nothing trainable before it; fwd_input
  * comes on top where a gradient passes it (what is kept; of a head the gradient itself, which its
@@ -54,8 +59,15 @@ struct cs_profile_row {
     enum cs_layer_kind kind;
     int32_t attention; /* of a block, in the module's arch.attention; else 0 */
     int32_t tp, cp;
+    bool sp; /* rows are split between products, over tp ranks */
     struct cs_quadratic fwd, fwd_input, fwd_weight, bwd_input, bwd_weight, prepare;
     struct cs_quadratic bwd_weight_bf16; /* state in bf16; all 0: not measured */
+};
+
+/* On how many ranks a layer was measured. */
+struct cs_profile_ranks {
+    int32_t tp, cp;
+    bool sp;
 };
 
 /* what a step takes beside its layers; x: parameters that train on the rank */
@@ -105,7 +117,8 @@ enum cs_status cs_profile_check(const struct cs_profile *profile, const struct c
 /* The row of a layer; NULL: none. */
 const struct cs_profile_row *cs_profile_find(const struct cs_profile *profile,
                                              const struct cs_graph *graph,
-                                             const struct cs_layer *layer, int32_t tp, int32_t cp);
+                                             const struct cs_layer *layer,
+                                             struct cs_profile_ranks on);
 json_t *cs_profile_json(const struct cs_profile *profile);
 /* What a step of a job takes that keeps its state in bf16, or in fp32; profile may be NULL. All 0
  * where the answer is CS_STEP_BYTES. */
@@ -116,8 +129,15 @@ int64_t cs_profile_rows(const struct cs_layer *layer, int64_t tokens, int64_t la
 /* false: no such row. Costs of the layer as it is frozen and the graph keeps its state, of `rows`
  * (cs_profile_rows) of a slot. */
 bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,
-                     const struct cs_layer *layer, int32_t tp, int32_t cp, int64_t rows,
+                     const struct cs_layer *layer, struct cs_profile_ranks on, int64_t rows,
                      struct cs_layer_cost *out);
+/* The same of a row; is_bf16: with state in bf16, which the row has. */
+bool cs_profile_has_bf16(const struct cs_profile_row *row);
+struct cs_layer_cost cs_profile_row_cost(const struct cs_profile_row *row,
+                                         const struct cs_layer *layer, bool is_bf16, int64_t rows);
+/* what of it the shortest slot takes as well, forward and backward of inputs */
+struct cs_layer_cost cs_profile_row_fixed(const struct cs_profile_row *row,
+                                          const struct cs_layer *layer);
 
 /* What a spec brings of measured costs, NULL: nothing. CS_INVALID: plan.profile is no profile. */
 enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,

@@ -16,6 +16,7 @@ static const struct cs_doc_key row_keys[] = {
     {.names = "kind", .types = CS_DOC_STRING},
     {.names = "tp", .types = CS_DOC_INT, .min = 1, .max = 4096},
     {.names = "cp", .types = CS_DOC_INT, .min = 1, .max = 4096},
+    {.names = "sp", .types = CS_DOC_BOOL},
     {.names = "attention", .types = CS_DOC_INT, .min = 0, .max = CS_ATTENTIONS - 1},
     {.names = "fwd", .types = CS_DOC_ANY},
     {.names = "fwd_input", .types = CS_DOC_ANY},

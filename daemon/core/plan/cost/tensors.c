@@ -1,20 +1,15 @@
-/* Divides costs over the ranks of a stage and adds the sums between them. */
+/* Adds the sums between the ranks of a stage. */
 #include "core/plan/cost/tensors.h"
 
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
 
-static bool splits_rows(const struct cs_spec *spec, const char *branch)
+struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char *branch)
 {
     const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
-    return given != NULL && given->sp;
-}
-
-static int32_t ranks_of(const struct cs_spec *spec, const char *branch)
-{
-    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
-    return given != NULL && given->tp > 1 ? given->tp : 1;
+    return (struct cs_tensor_ranks){.tp = given != NULL && given->tp > 1 ? given->tp : 1,
+                                    .splits_rows = given != NULL && given->sp};
 }
 
 /* An all-reduce of rows, or where they are split its halves: a reduce-scatter and an all-gather. */
@@ -26,11 +21,6 @@ static int64_t sum_ns(const struct cs_graph *graph, const struct cs_layer *layer
     return is_split ? cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, tp, bytes) +
                           cs_exchange_ns(device, CS_LINK_ALL_GATHER, tp, bytes)
                     : cs_exchange_ns(device, CS_LINK_ALL_REDUCE, tp, bytes);
-}
-
-static int64_t share(int64_t ns, int32_t tp)
-{
-    return (ns + tp - 1) / tp;
 }
 
 /* Parts that have come are read, added to the own rows and written. */
@@ -80,29 +70,20 @@ int64_t cs_tensor_with(int64_t ns, struct cs_tensor_wait wait)
 }
 
 /* A look-up writes all rows, whoever has the word. */
-static bool is_shared(const struct cs_graph *graph, const struct cs_layer *layer)
+static bool is_summed(const struct cs_graph *graph, const struct cs_layer *layer)
 {
-    return layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
+    return cs_tensor_divides(layer) ||
            (layer->kind == CS_LAYER_EMBED && cs_layer_arch(graph, layer)->kind == CS_MODULE_LLM);
 }
 
-void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
-                      const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                      struct cs_layer_cost *cost)
+void cs_tensor_add_sums(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                        int64_t label_rows, const struct cs_device_class *device,
+                        struct cs_tensor_ranks ranks, struct cs_layer_cost *cost)
 {
-    for (int32_t i = 0; i < graph->n_layers; i++) {
-        const struct cs_layer *layer = &graph->layers[i];
-        const int32_t branch = graph->modules[layer->module].branch;
-        const int32_t tp = ranks_of(spec, graph->branches[branch].name);
-        const int32_t shares = layer->kind == CS_LAYER_EMBED ? 1 : tp;
-        if (tp == 1 || !is_shared(graph, layer))
-            continue;
-        const bool is_split = splits_rows(spec, graph->branches[branch].name);
-        const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
-        const struct cs_tensor_sums sums =
-            cs_tensor_sums(graph, layer, work.tokens, work.label_rows, device, tp, is_split);
-        cost[i].fwd_ns = cs_tensor_with(share(cost[i].fwd_ns, shares), sums.fwd);
-        cost[i].bwd_input_ns = cs_tensor_with(share(cost[i].bwd_input_ns, shares), sums.bwd);
-        cost[i].bwd_weight_ns = share(cost[i].bwd_weight_ns, shares);
-    }
+    if (ranks.tp < 2 || !is_summed(graph, layer))
+        return;
+    const struct cs_tensor_sums sums =
+        cs_tensor_sums(graph, layer, rows, label_rows, device, ranks.tp, ranks.splits_rows);
+    cost->fwd_ns = cs_tensor_with(cost->fwd_ns, sums.fwd);
+    cost->bwd_input_ns = cs_tensor_with(cost->bwd_input_ns, sums.bwd);
 }

@@ -3,8 +3,9 @@
 #define CS_PLAN_COST_TENSORS_H
 
 #include "core/model/budget.h"
+#include "core/model/spec.h"
 #include "core/plan/cluster.h"
-#include "core/plan/cost/cost.h"
+#include "core/plan/cost/tensor_share.h"
 
 /* What a pass of a layer waits for: time added to its own, and time that passes beside it. */
 struct cs_tensor_wait {
@@ -23,12 +24,13 @@ struct cs_tensor_sums cs_tensor_sums(const struct cs_graph *graph, const struct 
                                      bool is_split);
 int64_t cs_tensor_with(int64_t ns, struct cs_tensor_wait wait);
 
-/* Costs of one rank become those of each of the ranks that share a branch: a block's products are
- * divided, and each half waits for one sum over the ranks in each direction (on GPUs too: on two H200
- * products beside sums hid next to nothing of them); the head's are divided too, and embeddings and the
- * head's gradient are summed. */
-void cs_share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
-                      const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                      struct cs_layer_cost *cost);
+/* Ranks that share a branch; 1: none do. */
+struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char *branch);
+/* Adds to what each of the ranks that share a layer computes of it (core/plan/cost/tensor_share.h) what it waits for:
+ * each half of a block waits for one sum over the ranks in each direction (on GPUs too: on two H200
+ * products beside sums hid next to nothing of them); embeddings and the head's gradient are summed. */
+void cs_tensor_add_sums(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
+                        int64_t label_rows, const struct cs_device_class *device,
+                        struct cs_tensor_ranks ranks, struct cs_layer_cost *cost);
 
 #endif

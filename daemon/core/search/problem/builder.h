@@ -19,8 +19,7 @@ struct cs_problem_builder {
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     const struct cs_spec *spec;
     struct cs_context_work keys[CS_PROBLEM_CONTEXTS], own_keys[CS_PROBLEM_CONTEXTS],
-        heads[CS_PROBLEM_CONTEXTS];     /* of 2^i ranks, as what moves; own keys first */
-    const struct cs_layer_parts *parts; /* (n_layers) how these grow */
+        heads[CS_PROBLEM_CONTEXTS]; /* of 2^i ranks, as what moves; own keys first */
     const struct cs_graph
         *spread[CS_PROBLEM_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;

@@ -19,26 +19,26 @@
 
 enum { MAX_OPTIONS = 1024 };
 
-/* A tensor that is cut by tp: the matrices of products with the biases of their output columns. */
+/* A tensor that is cut by tp: the matrices of products with the biases of their output columns. Projectors are whole on
+ * all ranks. */
 static bool is_cut(const struct cs_param *param)
 {
     static const bool cut[CS_PARAM_ROLE_COUNT] = {
-        [CS_PARAM_EMBED] = true,       [CS_PARAM_Q_W] = true,
-        [CS_PARAM_Q_B] = true,         [CS_PARAM_K_W] = true,
-        [CS_PARAM_K_B] = true,         [CS_PARAM_V_W] = true,
-        [CS_PARAM_V_B] = true,         [CS_PARAM_O_W] = true,
-        [CS_PARAM_GATE_W] = true,      [CS_PARAM_GATE_B] = true,
-        [CS_PARAM_UP_W] = true,        [CS_PARAM_UP_B] = true,
-        [CS_PARAM_DOWN_W] = true,      [CS_PARAM_HEAD_W] = true,
-        [CS_PARAM_PROJ_W] = true,      [CS_PARAM_MIX_QKV_W] = true,
-        [CS_PARAM_MIX_Z_W] = true,     [CS_PARAM_MIX_B_W] = true,
-        [CS_PARAM_MIX_A_W] = true,     [CS_PARAM_CONV_W] = true,
-        [CS_PARAM_DT_BIAS] = true,     [CS_PARAM_A_LOG] = true,
-        [CS_PARAM_MIX_OUT_W] = true,   [CS_PARAM_EXPERT_GATE_W] = true,
-        [CS_PARAM_EXPERT_UP_W] = true, [CS_PARAM_EXPERT_DOWN_W] = true,
+        [CS_PARAM_EMBED] = true,         [CS_PARAM_Q_W] = true,
+        [CS_PARAM_Q_B] = true,           [CS_PARAM_K_W] = true,
+        [CS_PARAM_K_B] = true,           [CS_PARAM_V_W] = true,
+        [CS_PARAM_V_B] = true,           [CS_PARAM_O_W] = true,
+        [CS_PARAM_GATE_W] = true,        [CS_PARAM_GATE_B] = true,
+        [CS_PARAM_UP_W] = true,          [CS_PARAM_UP_B] = true,
+        [CS_PARAM_DOWN_W] = true,        [CS_PARAM_HEAD_W] = true,
+        [CS_PARAM_MIX_QKV_W] = true,     [CS_PARAM_MIX_Z_W] = true,
+        [CS_PARAM_MIX_B_W] = true,       [CS_PARAM_MIX_A_W] = true,
+        [CS_PARAM_CONV_W] = true,        [CS_PARAM_DT_BIAS] = true,
+        [CS_PARAM_A_LOG] = true,         [CS_PARAM_MIX_OUT_W] = true,
+        [CS_PARAM_EXPERT_GATE_W] = true, [CS_PARAM_EXPERT_UP_W] = true,
+        [CS_PARAM_EXPERT_DOWN_W] = true,
     };
-    /* columns of the first product, rows of the second */
-    return cut[param->role] || (param->role == CS_PARAM_PROJ_B && param->part == 0);
+    return cut[param->role];
 }
 
 /* elements of the tied table on a rank */
@@ -117,9 +117,7 @@ static int64_t collective_ns(const struct cs_problem_builder *b, const struct cs
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     int element = cs_device_element_bytes(b->device);
     bool is_lookup = layer->kind == CS_LAYER_EMBED && arch->kind == CS_MODULE_LLM;
-    int times = layer->kind == CS_LAYER_BLOCK                    ? 2
-                : layer->kind == CS_LAYER_PROJECTOR || is_lookup ? 1
-                                                                 : 0;
+    int times = layer->kind == CS_LAYER_BLOCK ? 2 : is_lookup ? 1 : 0;
     if (at->sp && layer->kind == CS_LAYER_BLOCK)
         times = 0; /* rows go beside products (split_rows) */
     *fixed_ns = times * group_sum_ns(b, at, at->tp, 0);
@@ -147,28 +145,29 @@ static void split_rows(const struct cs_problem_builder *b, const struct cs_layer
     out->bwd_fixed_ns = cs_tensor_with(out->bwd_fixed_ns, none.bwd);
 }
 
-/* Products are divided by tp too; a context does what its rank with most does. */
+/* Products are shared by tp too; a context does what its rank with most does. */
 static void time_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
                        const struct cs_problem_at *at, struct cs_search_layer *out)
 {
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
-    const bool is_product = layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD ||
-                            layer->kind == CS_LAYER_PROJECTOR;
-    const int64_t tp = is_product ? at->tp : 1, shares = at->context ? tp : tp * at->cp;
+    const struct cs_tensor_ranks ranks = {.tp = at->tp, .splits_rows = at->sp};
+    const int64_t parts = at->context ? 1 : at->cp;
     int64_t fixed_ns;
     const int64_t wait_ns = collective_ns(b, layer, at, &fixed_ns);
-    const struct cs_layer_cost *whole = &b->cost[layer->id];
-    struct cs_layer_cost cost = {cs_over(whole->fwd_ns, shares),
-                                 cs_over(whole->bwd_input_ns, shares),
-                                 cs_over(whole->bwd_weight_ns, shares)};
-    struct cs_layer_cost fixed = cs_measured_fixed(b->profile, b->graph, layer, 1, 1);
-    fixed.fwd_ns /= shares;
-    fixed.bwd_input_ns /= shares;
+    const int64_t rows = cs_profile_rows(layer, cs_over(at->work.tokens, at->cp),
+                                         cs_over(at->work.label_rows, at->cp));
+    struct cs_layer_cost cost =
+        cs_tensor_share(b->profile, b->graph, layer, rows, ranks, b->cost[layer->id]);
+    struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks);
     if (at->context) {
         const struct cs_device_class link = link_of(b, at);
-        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, at->tp, &cost,
+        cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, ranks, &cost,
                         &fixed);
     }
+    cost = (struct cs_layer_cost){cs_over(cost.fwd_ns, parts), cs_over(cost.bwd_input_ns, parts),
+                                  cs_over(cost.bwd_weight_ns, parts)};
+    fixed.fwd_ns /= parts;
+    fixed.bwd_input_ns /= parts;
     out->fwd_ns = cost.fwd_ns + wait_ns;
     out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
     out->bwd_weight_ns = cost.bwd_weight_ns;
@@ -195,25 +194,12 @@ static void time_ways(const struct cs_problem_builder *b, const struct cs_layer 
 static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
                        struct cs_problem_at at, struct cs_search_layer *out)
 {
-    struct cs_layer_cost measured;
     at.work = cs_layer_work(b->graph, layer, &b->budget);
     at.rows = at.context ? cs_context_most((int32_t)at.work.tokens, at.cp)
                          : cs_over(at.work.tokens, at.cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad};
-    const int64_t x = cs_profile_rows(layer, at.work.tokens, at.work.label_rows);
-    if (at.tp * at.cp > 1 && !at.sp &&
-        cs_profile_cost(b->profile, b->graph, layer, at.tp, at.cp, x, &measured)) {
-        out->fwd_ns = measured.fwd_ns; /* with its collectives, as it ran */
-        out->bwd_input_ns = measured.bwd_input_ns;
-        out->bwd_weight_ns = measured.bwd_weight_ns;
-        const struct cs_layer_cost fixed =
-            cs_measured_fixed(b->profile, b->graph, layer, at.tp, at.cp);
-        out->fwd_fixed_ns = fixed.fwd_ns;
-        out->bwd_fixed_ns = fixed.bwd_input_ns;
-    } else {
-        time_layer(b, layer, &at, out);
-    }
+    time_layer(b, layer, &at, out);
     time_ways(b, layer, at, out);
     int64_t redo = cs_problem_redo_ns(b, layer, &at, out->fwd_ns);
     out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
@@ -230,7 +216,7 @@ static const struct cs_context_work *context_of(const struct cs_problem_builder 
 {
     const struct cs_problem_at at = {.tp = tp, .cp = 1 << i};
     const struct cs_device_class link = link_of(b, &at);
-    const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->parts};
+    const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->profile};
     if (branch != b->graph->llm || i == 0)
         return NULL;
     const struct cs_context_work *keys =
@@ -394,15 +380,6 @@ static enum cs_status make_context(struct cs_problem_builder *b, int i, struct c
                                 &b->heads[i], err);
 }
 
-static const struct cs_layer_parts *make_parts(const struct cs_problem_builder *b)
-{
-    const int32_t n = b->graph->n_layers;
-    struct cs_layer_parts *parts = CS_NEW_ARRAY(b->arena, struct cs_layer_parts, n);
-    for (int32_t i = 0; i < n; i++)
-        parts[i] = cs_cost_parts(b->graph, &b->graph->layers[i], &b->budget, b->profile);
-    return parts;
-}
-
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
                                       const struct cs_profile *profile, bool may_leave_node,
@@ -443,7 +420,6 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .net_latency_ns = cluster->device->net_latency_ns,
                                           .optimizer = optimizer_of(&b)};
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
-    b.parts = make_parts(&b);
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
     b.widest = b.widest < 64 ? b.widest : 64;

@@ -98,7 +98,8 @@ void cs_stage_step_costs(const struct cs_graph *graph, const struct cs_device_cl
     for (int32_t s = 0; profile && s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
-        const struct cs_profile_row *row = cs_profile_find(profile, graph, first, 1, 1);
+        const struct cs_profile_row *row =
+            cs_profile_find(profile, graph, first, (struct cs_profile_ranks){.tp = 1, .cp = 1});
         const int64_t copy = tied_copy(graph, plan, s);
         int64_t grads = 0;
         for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)

@@ -1,0 +1,87 @@
+/* Divides times of layers over the ranks that share them, as they were measured where they were. */
+#include "core/plan/cost/tensor_share.h"
+
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/round.h"
+
+bool cs_tensor_divides(const struct cs_layer *layer)
+{
+    return layer->kind == CS_LAYER_BLOCK || layer->kind == CS_LAYER_HEAD;
+}
+
+static const struct cs_profile_row *row_of(const struct cs_profile *profile,
+                                           const struct cs_graph *graph,
+                                           const struct cs_layer *layer,
+                                           struct cs_tensor_ranks ranks)
+{
+    const struct cs_profile_ranks split = {.tp = ranks.tp, .cp = 1, .sp = true},
+                                  plain = {.tp = ranks.tp, .cp = 1};
+    const struct cs_profile_row *row =
+        ranks.splits_rows && ranks.tp > 1 ? cs_profile_find(profile, graph, layer, split) : NULL;
+    return row != NULL ? row : cs_profile_find(profile, graph, layer, plain);
+}
+
+static struct cs_tensor_ranks dividing(const struct cs_layer *layer, struct cs_tensor_ranks ranks)
+{
+    return cs_tensor_divides(layer) ? ranks : (struct cs_tensor_ranks){.tp = 1};
+}
+
+static int64_t share(int64_t whole, int64_t shared, int64_t alone, int32_t tp)
+{
+    return shared > 0 && alone > 0 ? cs_scale(whole, shared, alone) : cs_over(whole, tp);
+}
+
+struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const struct cs_graph *graph,
+                                     const struct cs_layer *layer, int64_t rows,
+                                     struct cs_tensor_ranks ranks, struct cs_layer_cost whole)
+{
+    struct cs_layer_cost shared = {0}, alone = {0};
+    ranks = dividing(layer, ranks);
+    if (ranks.tp < 2)
+        return whole;
+    const struct cs_profile_row *of = row_of(profile, graph, layer, ranks),
+                                *one =
+                                    row_of(profile, graph, layer, (struct cs_tensor_ranks){1, 0});
+    if (of != NULL && one != NULL) {
+        const bool is_bf16 =
+            graph->keeps_bf16 && cs_profile_has_bf16(of) && cs_profile_has_bf16(one);
+        struct cs_layer passing = *layer; /* data gradients inside of the first that trains */
+        passing.needs_input_grad |= whole.bwd_input_ns > 0;
+        shared = cs_profile_row_cost(of, &passing, is_bf16, rows);
+        alone = cs_profile_row_cost(one, &passing, is_bf16, rows);
+    }
+    return (struct cs_layer_cost){
+        share(whole.fwd_ns, shared.fwd_ns, alone.fwd_ns, ranks.tp),
+        share(whole.bwd_input_ns, shared.bwd_input_ns, alone.bwd_input_ns, ranks.tp),
+        share(whole.bwd_weight_ns, shared.bwd_weight_ns, alone.bwd_weight_ns, ranks.tp)};
+}
+
+struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
+                                      const struct cs_graph *graph, const struct cs_layer *layer,
+                                      const struct cs_slot_budget *budget,
+                                      struct cs_tensor_ranks ranks)
+{
+    const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
+    const struct cs_profile_row *row = row_of(profile, graph, layer, dividing(layer, ranks));
+    if (row == NULL)
+        row = row_of(profile, graph, layer, (struct cs_tensor_ranks){.tp = 1});
+    return row != NULL
+               ? cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows))
+               : cs_layer_parts(graph, layer, budget);
+}
+
+struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const struct cs_graph *graph,
+                                     const struct cs_layer *layer, struct cs_tensor_ranks ranks)
+{
+    int32_t tp = 1;
+    ranks = dividing(layer, ranks);
+    const struct cs_profile_row *row = row_of(profile, graph, layer, ranks);
+    if (row == NULL) {
+        row = row_of(profile, graph, layer, (struct cs_tensor_ranks){.tp = 1});
+        tp = ranks.tp;
+    }
+    if (row == NULL)
+        return (struct cs_layer_cost){0, 0, 0};
+    const struct cs_layer_cost fixed = cs_profile_row_fixed(row, layer);
+    return (struct cs_layer_cost){fixed.fwd_ns / tp, fixed.bwd_input_ns / tp, 0};
+}

@@ -1,0 +1,34 @@
+/* What of a layer's time on one rank is left on each of the ranks that share its matrices. Their products are smaller,
+ * and smaller products are less efficient; what lies between them (norms, residuals, rotations) is not smaller, unless
+ * ranks split rows there. So it is as a profile has measured it, where it has ranks that share the layer.
+ *
+ * Plans and searches ask here before they add what ranks wait for: sums over tensors (core/plan/cost/tensors.h) and
+ * exchanges of a context. */
+#ifndef CS_PLAN_COST_TENSOR_SHARE_H
+#define CS_PLAN_COST_TENSOR_SHARE_H
+
+#include "core/plan/cost/context_work.h"
+
+struct cs_tensor_ranks {
+    int32_t tp;       /* 1: it is not shared */
+    bool splits_rows; /* sp */
+};
+
+/* Its products are divided: blocks and heads. Ranks that share the others have all of them. */
+bool cs_tensor_divides(const struct cs_layer *layer);
+/* The cost of a layer on one rank becomes that on each of them: the part that was measured with so many ranks of what
+ * was measured with one, at the rows (cs_profile_rows) that they have; where nothing was measured the tp-th part. Rows
+ * between products of a block are split where a row of the profile has it, else as if they were not. */
+struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const struct cs_graph *graph,
+                                     const struct cs_layer *layer, int64_t rows,
+                                     struct cs_tensor_ranks ranks, struct cs_layer_cost whole);
+/* How that grows: as the profile has it, else as FLOPs have it. */
+struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
+                                      const struct cs_graph *graph, const struct cs_layer *layer,
+                                      const struct cs_slot_budget *budget,
+                                      struct cs_tensor_ranks ranks);
+/* What the profile has for the shortest slot; 0: nothing. */
+struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const struct cs_graph *graph,
+                                     const struct cs_layer *layer, struct cs_tensor_ranks ranks);
+
+#endif
