@@ -159,10 +159,14 @@ static enum cs_status start_weights(struct cs_replicas *r, int32_t layer, struct
     return cs_replicas_mem(r)->event_record(r->device->handle, r->come[turn], r->stream, err);
 }
 
-static bool is_of_one_stage(const struct cs_replicas *r, int32_t layer, int32_t other)
+/* The layer that comes next on this rank, of the stage or of the one that mostly follows, is run in this direction. */
+static bool is_run(const struct cs_replicas *r, int32_t layer, int32_t step)
 {
-    const int32_t a = next_bucket(r, layer, 0), b = next_bucket(r, other, 0);
-    return a >= 0 && b >= 0 && r->params->bucket[a].stage == r->params->bucket[b].stage;
+    const struct cs_graph *graph = r->params->graph;
+    if (layer < 0 || layer >= graph->n_layers)
+        return false;
+    const struct cs_layer *l = &graph->layers[layer];
+    return step > 0 || l->needs_input_grad || l->needs_weight_grad;
 }
 
 /* The loss makes gradients of its own weights in a forward. */
@@ -189,16 +193,16 @@ static enum cs_status enter_on_device(struct cs_replicas *r, int32_t layer, int3
                                       struct cs_err *err)
 {
     const int32_t turn = cs_params_turn(r->params, layer);
-    const bool writes = step <= 0 || makes_forward(r, layer);
+    const bool makes_own = makes_forward(r, layer);
+    /* what its loss made is in a place of its own */
+    const bool writes = step > 0 ? makes_own : !makes_own || !r->is_of_loss[turn];
     void *const stream = r->device->stream, *const handle = r->device->handle;
     if (r->holds[turn] == layer)
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->come[turn], err));
     if (writes && r->is_summed[turn])
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->summed[turn], err));
     r->is_summed[turn] = r->is_summed[turn] && !writes;
-    return step != 0 && is_of_one_stage(r, layer, layer + step)
-               ? start_weights(r, layer + step, err)
-               : CS_OK;
+    return step != 0 && is_run(r, layer + step, step) ? start_weights(r, layer + step, err) : CS_OK;
 }
 
 enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
@@ -248,6 +252,8 @@ static enum cs_status sum_on_device(struct cs_replicas *r, int32_t bucket, struc
     CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
     CS_TRY(cs_replicas_reduce_scatter(r, b, r->has_sum[bucket] ? r->part : own, err));
     CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->summed[turn], r->stream, err));
+    r->is_of_loss[turn] =
+        b->made == CS_MADE_FORWARD && (!r->is_summed[turn] || r->is_of_loss[turn]);
     r->is_summed[turn] = true;
     if (r->has_sum[bucket])
         add_part(r, own, cs_replicas_part(r, b));

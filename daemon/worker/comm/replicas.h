@@ -9,7 +9,7 @@
  * slot (of a split one behind each half what that has made), and added to the own part: slot by slot the sums over all replicas, while level 1 adds a replica's
  * slots first and then the replicas. With one slot a replica both have the same bits. Where it divides
  * weights (zero 3), those of a layer are gathered before its forward and before its backward; on devices
- * those of the layer that comes next meanwhile. All replicas run the same program, so they meet in the
+ * those of the layer that comes next meanwhile, of whatever stage of the rank. All replicas run the same program, so they meet in the
  * same order.
  *
  * Gradients kept in bf16 are summed in bf16, as PyTorch's DDP sums bf16 gradients: NCCL adds two

@@ -40,7 +40,9 @@ struct cs_replicas {
     void *come[CS_REPLICAS_TURNS];     /* devices: events: they are there */
     void *summed[CS_REPLICAS_TURNS];   /* ... gradients in a buffer are read */
     bool is_summed[CS_REPLICAS_TURNS]; /* ... nobody has waited for that yet */
-    void *part;                        /* devices: this replica's part of a slot's sum */
+    bool is_of_loss
+        [CS_REPLICAS_TURNS]; /* ... all of them are of what a loss has made in its forward */
+    void *part;              /* devices: this replica's part of a slot's sum */
     size_t part_bytes;
 };
 
