@@ -1,6 +1,8 @@
 /* What replicas cost a step where sums and weights travel while the device computes: closed forms
- * of all hidden, partly hidden and not hidden, alone and through the simulator. */
+ * of all hidden, partly hidden and not hidden, alone and through the simulator; and in slots. */
+#include "core/plan/cost/beside.h"
 #include "core/plan/cost/stage/buckets.h"
+#include "core/plan/cost/stage/zero.h"
 #include "core/plan/json/plan_json.h"
 #include "core/sched/sim/overlap.h"
 
@@ -68,6 +70,205 @@ static void weights_cost_their_longest_delay(void **state)
     assert_int_equal(cs_overlap_delay(hidden, 3), 0);
     assert_int_equal(cs_overlap_delay(late, 3), 60);
     assert_int_equal(cs_overlap_delay(late, 0), 0);
+}
+
+/* ---- two streams of a device ---- */
+
+/* until both are over: computing that the exchange ends within, computing that ends within it, both at once */
+static void computing_and_an_exchange_slow_each_other(void **state)
+{
+    static const struct {
+        int64_t works, alone, beside;
+        double slows;
+        int64_t both;
+    } rows[] = {
+        {1000, 400, 500, 0.25, 1000 + 125},
+        {300,  400, 500, 0.25, 400 + 80  }, /* of the exchange a fifth is left */
+        {375,  400, 500, 0.25, 500       },
+        {0,    400, 500, 0.25, 400       },
+        {1000, 400, 400, 0,    1000      },
+        {100,  400, 400, 0,    400       },
+        {1000, 0,   0,   0.25, 1000      },
+        {1000, 400, 500, 1,    1500      }, /* nothing is computed meanwhile */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        const int64_t got = cs_beside_ns(
+            rows[i].works, (struct cs_beside){rows[i].alone, rows[i].beside, rows[i].slows});
+        if (got != rows[i].both)
+            fail_msg("row %zu: %lld ns, not %lld", i, (long long)got, (long long)rows[i].both);
+    }
+}
+
+static void exchanges_of_a_device_go_one_after_the_other(void **state)
+{
+    const struct cs_beside one = {100, 200, 0.5}, other = {300, 300, 0};
+    struct cs_lanes lanes = {0};
+    (void)state;
+    const int64_t a = cs_lanes_exchange(&lanes, one), b = cs_lanes_exchange(&lanes, other);
+    cs_lanes_await(&lanes, 0);
+    assert_float_equal(lanes.now_ns, 0, 0.01);
+    cs_lanes_compute(&lanes, 50); /* takes 100, half of the first is left: alone 50 more */
+    assert_float_equal(lanes.now_ns, 100, 0.01);
+    cs_lanes_await(&lanes, a);
+    assert_float_equal(lanes.now_ns, 150, 0.01);
+    cs_lanes_compute(&lanes, 100); /* beside the second */
+    assert_float_equal(lanes.now_ns, 250, 0.01);
+    cs_lanes_await(&lanes, a);
+    assert_float_equal(lanes.now_ns, 250, 0.01);
+    cs_lanes_await(&lanes, b);
+    assert_float_equal(lanes.now_ns, 450, 0.01);
+    for (int i = 0; i <= CS_LANES_QUEUE; i++) /* no more than that are on their way */
+        cs_lanes_exchange(&lanes, one);
+    assert_float_equal(lanes.now_ns, 550, 0.01);
+}
+
+/* ---- in slots: levels 2 and 3 of ZeRO ---- */
+
+/* Text model of three blocks on two ranks. An exchange of two ranks sends half of its bytes at a byte a nanosecond:
+ * sums take 2 ns a parameter, weights 1. */
+struct zero {
+    struct cs_test_planned job;
+    struct cs_device_class device;
+    struct cs_layer_cost cost[5];
+    int64_t fwd, bwd;    /* of the stage, without exchanges */
+    int64_t elements[5]; /* embedding, blocks, head */
+};
+
+static struct zero make_zero(int zero, int slots, const char *schedule)
+{
+    const struct cs_test_spec options = {.n_encoders = -1,
+                                         .llm_layers = 3,
+                                         .dp = 2,
+                                         .zero = zero,
+                                         .slots = slots,
+                                         .schedule = schedule};
+    struct zero z = {.job = cs_test_plan(&options)};
+    z.device = (struct cs_device_class){.name = "test",
+                                        .flops = 1,
+                                        .bytes_per_s = INT64_MAX,
+                                        .link_bytes_per_s = 1000000000,
+                                        .mem_bytes = 1};
+    assert_int_equal(z.job.graph->n_layers, 5);
+    for (int l = 0; l < 5; l++)
+        z.elements[l] = z.job.graph->layers[l].n_elements;
+    return z;
+}
+
+/* what forwards and backwards of a slot take longer */
+static void find_more(struct zero *z, bool is_split, int64_t *fwd, int64_t *bwd)
+{
+    struct cs_stage *stage = &z->job.plan->stages[0];
+    stage->fwd_ns = stage->bwd_input_ns = stage->bwd_weight_ns = 0;
+    for (int l = 0; l < 5; l++) {
+        stage->fwd_ns += z->cost[l].fwd_ns;
+        stage->bwd_input_ns += z->cost[l].bwd_input_ns;
+        stage->bwd_weight_ns += z->cost[l].bwd_weight_ns;
+    }
+    const int64_t works[] = {stage->fwd_ns, stage->bwd_input_ns + stage->bwd_weight_ns};
+    cs_zero_times(z->job.graph, &z->device, z->cost, is_split, z->job.plan);
+    *fwd = stage->fwd_ns - works[0];
+    *bwd = stage->bwd_input_ns + stage->bwd_weight_ns - works[1];
+}
+
+static void near_ns(int64_t got, int64_t want)
+{
+    if (got < want - 20 || got > want + 20)
+        fail_msg("%lld ns, not %lld", (long long)got, (long long)want);
+}
+
+static int64_t all_of(const int64_t elements[5])
+{
+    return elements[0] + elements[1] + elements[2] + elements[3] + elements[4];
+}
+
+/* Long layers hide all sums, and pay what these hold of the device. */
+static void sums_behind_long_layers_cost_what_they_hold(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    struct zero z = make_zero(2, 8, "1f1b");
+    for (int l = 0; l < 5; l++)
+        z.cost[l] = (struct cs_layer_cost){10000000, 5000000, 5000000};
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd + bwd, 0);
+    z.device.units = 4 * CS_GROUP_UNITS;
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd + bwd, 2 * all_of(z.elements) / 4);
+    /* the embedding's is the last, beside the next slot's forward */
+    near_ns(fwd, 2 * z.elements[0] / 4);
+    cs_test_planned_free(&z.job);
+}
+
+/* Without computing a slot takes its sums, and what is added to the parts of slots before: 6 bytes of memory for a
+ * parameter of fp32. */
+static void sums_that_nothing_hides_are_what_a_slot_takes(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    for (int is_split = 0; is_split < 2; is_split++) {
+        struct zero z = make_zero(2, 8, is_split ? "zb-h1" : "1f1b");
+        find_more(&z, is_split, &fwd, &bwd);
+        near_ns(fwd + bwd, 2 * all_of(z.elements));
+        z.device.bytes_per_s = 1000000000;
+        find_more(&z, is_split, &fwd, &bwd);
+        near_ns(fwd + bwd, (2 + 6) * all_of(z.elements));
+        cs_test_planned_free(&z.job);
+    }
+}
+
+/* Two layers write gradients into one buffer in turn: a layer waits for the sum of the layer before the last. Here
+ * the head hides its own, and the forward what the backward has left. */
+static void a_layer_waits_for_the_sum_of_the_one_before_the_last(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    struct zero z = make_zero(2, 8, "1f1b");
+    const int64_t sum = 2 * z.elements[2], short_ns = sum / 4;
+    z.cost[0] = (struct cs_layer_cost){10000000, 0, 1000};
+    z.cost[4] = (struct cs_layer_cost){0, 10000000, 0};
+    for (int l = 1; l < 4; l++)
+        z.cost[l] = (struct cs_layer_cost){0, short_ns / 2, short_ns / 2};
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd, 0);
+    near_ns(bwd, 2 * sum - 2 * short_ns);
+    cs_test_planned_free(&z.job);
+}
+
+/* A forward begins with weights that nothing hides, and the embedding hides no others; blocks hide the next one's. */
+static void the_first_weights_are_waited_for(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    struct zero z = make_zero(3, 2, "1f1b"); /* a slot a replica: none before it has left weights */
+    for (int l = 1; l < 5; l++)
+        z.cost[l] = (struct cs_layer_cost){10000000, 5000000, 5000000};
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd, z.elements[0] + z.elements[1]);
+    near_ns(bwd, 0);
+    /* and a short block does not: half of the next one's weights are left */
+    z.cost[1].fwd_ns = z.elements[2] / 2;
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd, z.elements[0] + z.elements[1] + z.elements[2] / 2);
+    cs_test_planned_free(&z.job);
+}
+
+/* Each pass leaves the weights of two layers to the next one, on CPU ranks of one, whose weights take twice as long. */
+static void weights_that_a_pass_has_left_do_not_come_again(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    struct zero z = make_zero(3, 8, "1f1b");
+    const int64_t *n = z.elements, sums = 2 * all_of(n);
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd + bwd, sums + (n[2] + n[3] + n[4]) + (n[2] + n[1] + n[0]));
+    z.device.mem_bytes = 0;
+    find_more(&z, false, &fwd, &bwd);
+    near_ns(fwd,
+            2 * n[4] + 2 * (n[1] + n[2] + n[3] + n[4])); /* and the sum of what the loss makes */
+    near_ns(bwd, sums - 2 * n[4] + 2 * (n[3] + n[2] + n[1] + n[0]));
+    cs_test_planned_free(&z.job);
 }
 
 /* ---- in a step ---- */
@@ -178,6 +379,20 @@ static void hidden_transfers_take_their_part_of_the_device(void **state)
     struct made m = make(GPU, "1f1b");
     m.device.units = 4 * CS_GROUP_UNITS;
     assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 400 / 4 + 400 / 4);
+    done(&m);
+}
+
+/* Where slots have summed, a step pays for what the last one leaves: here half of a bucket. */
+static void a_step_pays_for_sums_that_its_last_slot_leaves(void **state)
+{
+    (void)state;
+    static const struct cs_stage_bucket bucket = {400, 1600, 400, 400, false};
+    struct made m = make(GPU, "1f1b");
+    m.device.units = 4 * CS_GROUP_UNITS;
+    m.job.plan->stages[0].zero = 2;
+    assert_int_equal(beside_compute(&m, &bucket, 1), 400 + 400 / 4);
+    m.job.plan->stages[0].zero = 3;
+    assert_int_equal(beside_compute(&m, &bucket, 1), 400);
     done(&m);
 }
 
@@ -329,9 +544,17 @@ int main(void)
         cmocka_unit_test(sums_that_fit_before_the_end_cost_nothing),
         cmocka_unit_test(sums_go_one_after_the_other),
         cmocka_unit_test(weights_cost_their_longest_delay),
+        cmocka_unit_test(computing_and_an_exchange_slow_each_other),
+        cmocka_unit_test(exchanges_of_a_device_go_one_after_the_other),
+        cmocka_unit_test(sums_behind_long_layers_cost_what_they_hold),
+        cmocka_unit_test(sums_that_nothing_hides_are_what_a_slot_takes),
+        cmocka_unit_test(a_layer_waits_for_the_sum_of_the_one_before_the_last),
+        cmocka_unit_test(the_first_weights_are_waited_for),
+        cmocka_unit_test(weights_that_a_pass_has_left_do_not_come_again),
         cmocka_unit_test(a_step_hides_what_it_can),
         cmocka_unit_test(cpu_ranks_hide_nothing),
         cmocka_unit_test(hidden_transfers_take_their_part_of_the_device),
+        cmocka_unit_test(a_step_pays_for_sums_that_its_last_slot_leaves),
         cmocka_unit_test(split_backwards_complete_in_their_weight_half),
         cmocka_unit_test(preparing_a_step_hides_weights),
         cmocka_unit_test(the_host_prepares_slots_beside_an_accelerator),

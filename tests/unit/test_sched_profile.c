@@ -1,5 +1,6 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
+#include "core/plan/cost/beside.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/profile.h"
@@ -490,6 +491,50 @@ static void links_are_those_that_were_measured(void **state)
     done(&m, first);
 }
 
+/* Beside products bytes take longer and latency does not; groups that were not measured so, and kinds, are as alone and
+ * hold their multiprocessors. */
+static void exchanges_beside_computing_are_those_that_were_measured(void **state)
+{
+    const struct cs_test_spec options = {.n_encoders = -1};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_profile *read;
+    struct cs_err err = {.text = ""};
+    json_t *first, *links = json_array(), *row = link_row("all-gather", 2, 1000, 2000000000);
+    struct cs_graph *graph = cs_test_graph(&options, arena, &first);
+    json_t *profile = text_profile(graph, "h100-80g");
+    struct cs_cluster own = {cs_device_class_find("h100-80g"), 1, 8};
+    const double held = 16.0 / own.device->units;
+    (void)state;
+    json_object_set_new(row, "beside_bytes_per_s", json_integer(500000000));
+    json_object_set_new(row, "slows", json_real(0.375));
+    json_array_append_new(links, row);
+    json_array_append_new(links, link_row("all-reduce", 2, 1000, 1000000000));
+    json_array_append_new(links, link_row("reduce-scatter", 2, 1000, 1000000000));
+    json_object_set_new(profile, "links", links);
+    assert_int_equal(cs_profile_read(profile, arena, &read, &err), CS_OK);
+    cs_profile_cluster(read, arena, &own);
+    struct cs_beside x = cs_exchange_beside(own.device, CS_LINK_ALL_GATHER, 2, 8000);
+    assert_true(x.alone_ns == 1000 + 4000 && llabs(x.beside_ns - (1000 + 16000)) <= 4);
+    assert_float_equal(x.slows, 0.375, 1e-9);
+    x = cs_exchange_beside(own.device, CS_LINK_ALL_GATHER, 1, 8000);
+    assert_true(x.alone_ns == 0 && x.beside_ns == 0);
+    x = cs_exchange_beside(own.device, CS_LINK_REDUCE_SCATTER, 2, 8000);
+    assert_true(x.alone_ns == 1000 + 8000 && x.beside_ns == x.alone_ns);
+    assert_float_equal(x.slows, held, 1e-9);
+    json_t *again = cs_profile_json(read);
+    assert_true(json_equal(json_object_get(again, "links"), links));
+    json_decref(again);
+    json_object_set_new(row, "slows", json_real(1));
+    assert_int_equal(cs_profile_read(profile, arena, &read, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "slows"));
+    json_object_del(row, "slows");
+    assert_int_equal(cs_profile_read(profile, arena, &read, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "links[0]"));
+    json_decref(profile);
+    json_decref(first);
+    cs_arena_free(arena);
+}
+
 static void refused(const struct cs_test_spec *options, json_t *(*change)(json_t *profile),
                     const char *device, const char *says)
 {
@@ -620,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),
         cmocka_unit_test(a_profile_is_written_as_it_was_read),
         cmocka_unit_test(links_are_those_that_were_measured),
+        cmocka_unit_test(exchanges_beside_computing_are_those_that_were_measured),
         cmocka_unit_test(what_was_measured_on_something_else_is_refused),
         cmocka_unit_test(times_that_are_none_are_refused),
         cmocka_unit_test(a_profile_serves_every_frozen_setting),

@@ -121,8 +121,14 @@ static void add_links(struct cs_buf *text, const struct cs_profile *profile)
         char latency[CS_UNITS_CAP], rate[CS_UNITS_CAP];
         cs_duration_print(latency, sizeof latency, (uint64_t)l->latency_ns);
         cs_bytes_print(rate, sizeof rate, (uint64_t)l->bytes_per_s);
-        cs_buf_addf(text, "%s among %d rank%s: %s and %s/s\n", l->op, l->ranks, CS_PLURAL(l->ranks),
+        cs_buf_addf(text, "%s among %d rank%s: %s and %s/s", l->op, l->ranks, CS_PLURAL(l->ranks),
                     latency, rate);
+        if (l->beside_bytes_per_s > 0) {
+            cs_bytes_print(rate, sizeof rate, (uint64_t)l->beside_bytes_per_s);
+            cs_buf_addf(text, "; while the device computes %s/s, and computing is %.0f %% slower",
+                        rate, l->slows * 100);
+        }
+        cs_buf_adds(text, "\n");
     }
     if (profile->n_links == 0)
         cs_buf_addf(text, "links between ranks were not measured: plans take those of a %s\n",

@@ -26,8 +26,15 @@ struct cs_link_curve {
     int64_t latency_ns, bytes_per_s;
 };
 
+/* Beside computing: its bytes take so many times as long as alone, and computing loses a part of its speed (0 to 1).
+ * times 0: was not measured. */
+struct cs_link_beside {
+    double times, slows;
+};
+
 struct cs_link_curves {
     struct cs_link_curve curve[CS_LINK_OPS][CS_LINK_GROUPS];
+    struct cs_link_beside beside[CS_LINK_OPS][CS_LINK_GROUPS];
 };
 
 extern const char *const cs_link_op_names[CS_LINK_OPS]; /* "send", "all-gather" ... */

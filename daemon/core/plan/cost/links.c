@@ -65,6 +65,14 @@ int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op,
                      (double)bytes * more * 1e9 / (double)m->bytes_per_s);
 }
 
+const struct cs_link_beside *cs_link_beside_of(const struct cs_device_class *device,
+                                               enum cs_link_op op, int64_t n)
+{
+    const int group = group_of(device->measured, op, n);
+    const struct cs_link_beside *beside = group >= 0 ? &device->measured->beside[op][group] : NULL;
+    return beside != NULL && beside->times > 0 ? beside : NULL;
+}
+
 int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n)
 {
     struct cs_link_curves links = {0};
@@ -80,6 +88,14 @@ int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_lin
     return cs_exchange_ns(&instant, op, n, 1);
 }
 
+static struct cs_link_beside beside_of(const struct cs_profile_link *link)
+{
+    if (link->beside_bytes_per_s <= 0)
+        return (struct cs_link_beside){0};
+    return (struct cs_link_beside){(double)link->bytes_per_s / (double)link->beside_bytes_per_s,
+                                   link->slows};
+}
+
 static const struct cs_link_curves *curves_of(const struct cs_profile *profile,
                                               struct cs_arena *arena)
 {
@@ -88,9 +104,11 @@ static const struct cs_link_curves *curves_of(const struct cs_profile *profile,
         for (int op = 0; op < CS_LINK_OPS; op++)
             for (int g = 0; g < CS_LINK_GROUPS; g++)
                 if (strcmp(profile->link[i].op, cs_link_op_names[op]) == 0 &&
-                    profile->link[i].ranks == 2 << g)
+                    profile->link[i].ranks == 2 << g) {
                     links->curve[op][g] = (struct cs_link_curve){profile->link[i].latency_ns,
                                                                  profile->link[i].bytes_per_s};
+                    links->beside[op][g] = beside_of(&profile->link[i]);
+                }
     return links;
 }
 

@@ -13,6 +13,9 @@ int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes);
  * an all-reduce twice; an all-to-all sends them all at once. One rank, or no bytes, takes no time. */
 int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n,
                        int64_t bytes);
+/* What such a group's exchanges were measured to be beside computing; NULL: it was not. */
+const struct cs_link_beside *cs_link_beside_of(const struct cs_device_class *device,
+                                               enum cs_link_op op, int64_t n);
 /* ... of as good as no bytes */
 int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n);
 /* What one step of a ring between two ranks takes, from the largest group whose all-reduce was measured; without one

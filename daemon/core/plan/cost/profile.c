@@ -201,10 +201,18 @@ static enum cs_status read_links(const json_t *list, struct cs_arena *arena,
             .op = cs_arena_strdup(arena, op != NULL ? op : ""),
             .ranks = (int32_t)json_integer_value(json_object_get(row, "ranks")),
             .latency_ns = json_integer_value(json_object_get(row, "latency_ns")),
-            .bytes_per_s = json_integer_value(json_object_get(row, "bytes_per_s"))};
+            .bytes_per_s = json_integer_value(json_object_get(row, "bytes_per_s")),
+            .beside_bytes_per_s = json_integer_value(json_object_get(row, "beside_bytes_per_s")),
+            .slows = json_number_value(json_object_get(row, "slows"))};
         if (link->op[0] == '\0' || link->ranks < 2 || link->bytes_per_s < 1)
             return cs_fail(err, CS_INVALID,
                            "profile.links[%d] needs op, ranks (2 and more) and bytes_per_s", i);
+        if ((json_object_get(row, "beside_bytes_per_s") == NULL) !=
+            (json_object_get(row, "slows") == NULL))
+            return cs_fail(err, CS_INVALID,
+                           "profile.links[%d] has one of beside_bytes_per_s and slows: what was "
+                           "measured beside computing is both",
+                           i);
     }
     return CS_OK;
 }
@@ -293,12 +301,18 @@ static void write_step(json_t *json, const char *key, const struct cs_profile_st
 static json_t *links_json(const struct cs_profile *profile)
 {
     json_t *links = json_array();
-    for (int32_t i = 0; i < profile->n_links; i++)
-        json_array_append_new(links,
-                              json_pack("{s:s s:i s:I s:I}", "op", profile->link[i].op, "ranks",
-                                        profile->link[i].ranks, "latency_ns",
-                                        (json_int_t)profile->link[i].latency_ns, "bytes_per_s",
-                                        (json_int_t)profile->link[i].bytes_per_s));
+    for (int32_t i = 0; i < profile->n_links; i++) {
+        const struct cs_profile_link *l = &profile->link[i];
+        json_t *json =
+            json_pack("{s:s s:i s:I s:I}", "op", l->op, "ranks", l->ranks, "latency_ns",
+                      (json_int_t)l->latency_ns, "bytes_per_s", (json_int_t)l->bytes_per_s);
+        if (l->beside_bytes_per_s > 0) {
+            json_object_set_new(json, "beside_bytes_per_s",
+                                json_integer((json_int_t)l->beside_bytes_per_s));
+            json_object_set_new(json, "slows", json_real(l->slows));
+        }
+        json_array_append_new(links, json);
+    }
     return links;
 }
 

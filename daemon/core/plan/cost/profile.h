@@ -9,7 +9,8 @@
  *      "prepare": [a, b, c]}, ...],
  *    "step": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
  *    "step_bf16": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
- *    "links": [{"op": "all-reduce", "ranks": 2, "latency_ns": 30000, "bytes_per_s": 1000000000}, ...]}
+ *    "links": [{"op": "all-reduce", "ranks": 2, "latency_ns": 30000, "bytes_per_s": 1000000000,
+ *               "beside_bytes_per_s": 800000000, "slows": 0.15}, ...]}
  *
  * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
@@ -32,7 +33,9 @@
  * bf16, no masters. bwd_weight and step are with fp32.
  *
  * links: exchanges of a group of ranks take latency_ns + bytes / bytes_per_s, of the bytes of a message, or of the
- * whole vector. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
+ * whole vector. While the device computes their bytes go at beside_bytes_per_s, and computing loses the part slows of its
+ * speed (core/plan/cost/beside.h). Both of them may be absent: nothing was measured beside computing, as of CPU ranks,
+ * whose exchanges do not run beside it, and in older files. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
  *
  * fwd_input, fwd_weight, prepare, step, links and precision may be absent: nothing was measured, and
  * planners take 0, or for the step its bytes. So may what was measured with state in bf16 (older
@@ -75,11 +78,15 @@ struct cs_profile_step {
     struct cs_quadratic clear, norm, update;
 };
 
+#define CS_SLOWS_MOST 0.95
+
 /* "send", "all-gather", "reduce-scatter", "all-reduce" or "all-to-all" among so many ranks */
 struct cs_profile_link {
     const char *op;
     int32_t ranks;
     int64_t latency_ns, bytes_per_s;
+    int64_t beside_bytes_per_s; /* while the device computes; 0: not measured */
+    double slows; /* of its speed, what computing loses meanwhile: 0 to CS_SLOWS_MOST */
 };
 
 /* where times of a step come from, for a job's optimizer.state */

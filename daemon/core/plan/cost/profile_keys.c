@@ -2,6 +2,7 @@
 #include "core/plan/cost/profile_keys.h"
 
 #include "core/arch/attention.h"
+#include "core/plan/cost/profile.h"
 
 /* clang-format off */
 static const struct cs_doc_key step_keys[] = {
@@ -33,6 +34,8 @@ static const struct cs_doc_key link_keys[] = {
     {.names = "ranks", .types = CS_DOC_INT, .min = 2, .max = 4096},
     {.names = "latency_ns", .types = CS_DOC_INT, .min = 0, .max = 1000000000},
     {.names = "bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
+    {.names = "beside_bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
+    {.names = "slows", .types = CS_DOC_NUMBER, .min = 0, .max = CS_SLOWS_MOST},
 };
 static const struct cs_doc_table link_table = {.rows = link_keys, .stride = sizeof *link_keys, .n = (int)CS_ARRAY_LEN(link_keys), .refuses_unknown = true};
 

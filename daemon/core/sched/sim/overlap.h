@@ -7,7 +7,11 @@
  *   weights  buckets go one after the other in the order of layers, after the update, while the
  *            next step is prepared and begins; a layer of its forward waits for its own bucket, and
  *            what is late delays all that follows. A step pays the longest delay.
- *   hidden   time is not free either: messages of a group hold CS_GROUP_UNITS multiprocessors.
+ *   hidden   time is not free either: computing is slower beside an exchange, and an exchange beside
+ *            computing (core/plan/cost/beside.h); what is left, or late, goes on as fast as alone.
+ *
+ * Where sums are made in slots (zero 2 and 3) stages have their times, and a step pays what those of its
+ * last slot leave.
  *
  * The rank is taken to compute without a pause around both, in the order of its program: it then
  * has the least time to hide them in. Private to core/sched. */

@@ -46,7 +46,7 @@ static int64_t begin_ns(const struct cs_program *program, int rank,
     return ns;
 }
 
-/* The optimizer, of which a replica does its part, and what else a step does beside slots; all
+/* The optimizer, of which each rank with the weights does its part, and what else a step does beside slots; all
  * ranks do that at the same time, so it counts where they end together. Not measured: it reads and
  * writes gradients, moments and weights of what trains, bound by memory. */
 static int64_t step_ns(const struct cs_program *program, int rank,
@@ -58,7 +58,7 @@ static int64_t step_ns(const struct cs_program *program, int rank,
         const struct cs_stage *stage = &plan->stages[s];
         if (stage->rank != rank)
             continue;
-        update_ns += stage->update_ns / cs_plan_shape(plan, s).dp;
+        update_ns += stage->update_ns / cs_plan_holders(plan, rank);
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
@@ -72,7 +72,7 @@ static int64_t norm_ns(const struct cs_program *program, int rank,
     int64_t ns = cs_plan_world(plan) > 1 ? device->link_latency_ns : 0;
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].rank == rank)
-            ns += plan->stages[s].norm_ns / cs_plan_shape(plan, s).dp;
+            ns += plan->stages[s].norm_ns / cs_plan_holders(plan, rank);
     return ns;
 }
 
@@ -109,7 +109,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
                            const struct cs_device_class *device)
 {
     const struct cs_plan *plan = program->plan;
-    const int32_t dp = cs_plan_rank_shape(plan, rank).dp;
+    const int32_t n = cs_plan_holders(plan, rank);
     const int element = cs_device_element_bytes(device);
     const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
     double grads = 0;
@@ -122,14 +122,14 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
         if (stage->rank != rank || stage->zero >= (op == CS_OP_REDUCE ? 2 : 3))
             continue;
         if (stage->zero >= 2)
-            grads += (double)stage->state_bytes * dp / (double)state.all * (double)state.grad;
+            grads += (double)stage->state_bytes * n / (double)state.all * (double)state.grad;
         else
             grads += (double)stage->state_bytes /
-                     (1 + (double)(state.all - state.grad) / (double)state.grad / dp);
+                     (1 + (double)(state.all - state.grad) / (double)state.grad / n);
     }
     const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)state.grad * element;
     return cs_exchange_ns(device, op == CS_OP_REDUCE ? CS_LINK_REDUCE_SCATTER : CS_LINK_ALL_GATHER,
-                          dp, (int64_t)bytes);
+                          n, (int64_t)bytes);
 }
 
 static int64_t message_ns(const struct cs_plan *plan, const struct cs_action *action,

@@ -20,6 +20,11 @@ static inline int32_t cs_zero_turns(int element)
     return element == 4 ? 1 : CS_ZERO_TURNS;
 }
 
+/* Elements of a layer that are divided: all but a tied table, which is listed with the embedding. */
+struct cs_zero_parts {
+    int64_t weights, trained;
+};
+struct cs_zero_parts cs_zero_divided(const struct cs_graph *graph, const struct cs_layer *layer);
 /* cs_layer_bytes of one of `holders` ranks that have the layer, every ep-th with the same experts */
 struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                                        const struct cs_slot_budget *budget,
@@ -28,8 +33,8 @@ struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struc
 /* Memory for what is whole while a layer runs: that of the largest layers of each turn. */
 int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
-/* Times of stages grow by what is not hidden behind their layers; on CPU ranks nothing is. is_split: the
- * schedule splits backwards. */
+/* Times of stages grow by what their ranks wait for these exchanges, and by what computing takes longer beside them
+ * (zero_times.c); is_split: the schedule splits backwards. After all else that changes the times of layers. */
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
                    const struct cs_layer_cost *cost, bool is_split, struct cs_plan *plan);
 
