@@ -60,13 +60,15 @@ check "encoder on the context's ranks" 2 "$test" 'llm=1, cp = 2' 'modality="enco
 check "encoder's items and rows on the same two ranks" 2 "$test" 'vision=1, cp = 2' 'llm=1, cp = 2' 'modality="encoder-colocated"'
 check "two ranks share items, three rows" 5 "$test" 'vision=1, cp = 2' 'llm=1, cp = 3'
 check "some slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 80,'
-check "nearly all slots on one rank" 3 "$test" 'llm=1, cp = 2' 'plan=context_rows = 255,'
-python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "ranks wait for each other over slots that one of them has"
+for exchange in keys heads; do
+  check "nearly all slots on one rank, $exchange" 3 "$test" 'llm=1, cp = 2' "plan=context_rows = 255, context_exchange = \"$exchange\","
+  python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "$exchange: ranks wait for each other over slots that one of them has"
 import json, sys
 steps = [row["context"] for row in map(json.loads, open(sys.argv[1])) if row["type"] == "runner.step" and row.get("kind") == "train"]
 assert steps and not any(part[4] for step in steps for part in step), steps
 assert all(sum(part[1] > 0 for part in step) == 2 for step in steps), steps
 PY
+done
 check "heads move" 3 "$test" 'llm=1, cp = 2' 'plan=context_exchange = "heads",'
 python3 - "$jobs/$(cat last)/journal" <<'PY' || fail "heads move, but attention is not told as even"
 import json, sys
@@ -74,6 +76,7 @@ steps = [row["context"] for row in map(json.loads, open(sys.argv[1])) if row["ty
 assert steps and all(max(part[2] for part in step) - min(part[2] for part in step) <= 8 * 4 for step in steps), steps
 PY
 check "heads move over 4 ranks, two have the same keys" 5 "$test" 'llm=1, cp = 4' 'plan=context_exchange = "heads", context = "zigzag",'
+check "heads move between 2 of 4 ranks, or all, or none" 5 "$test" 'llm=1, cp = 4' 'plan=context_exchange = "heads", context_rows = 40,'
 expect_rc 0 "$C" export "$(cat last)" out
 expect_rc 0 "$C" model check out/llm
 check "cp 3 over two stages" 7 "$test" 'llm=2, cp = 3' 'plan=context = "zigzag", schedule = "zb-h1",'

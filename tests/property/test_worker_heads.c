@@ -1,6 +1,6 @@
-/* Heads that move between the ranks of a context (worker/model/halves/context_heads.h), for random slots, any permutation of
- * rows over ranks, ranks without rows and heads of keys that several have: outputs and gradients are those of one rank;
- * and where every row sees itself alone, what comes back is the adjoint of what went. */
+/* Heads that move between ranks of a context (worker/model/halves/context_heads.h), all or some neighbours, for random
+ * slots, any permutation of rows over these, ranks without rows and heads of keys that several have: outputs and
+ * gradients are those of one rank; and where every row sees itself alone, what comes back is the adjoint of what went. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/plan/context.h"
 #include "support/context_ranks.h"
 #include "support/random_mask.h"
 
@@ -33,6 +34,19 @@ static const struct {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+/* so many of the ranks that they can share the heads; often all */
+static int some_ranks(uint64_t *seed, int shape)
+{
+    const struct cs_attention attention = {.n_heads = shapes[shape].heads,
+                                           .n_kv_heads = shapes[shape].kv_heads};
+    int n = shapes[shape].ranks;
+    if (cs_test_random_between(seed, 0, 1) == 0)
+        n = cs_test_random_between(seed, 1, n);
+    while (!cs_context_attention_divides(&attention, 1, n))
+        n--;
+    return n;
+}
+
 /* owner: (n_tokens), filled */
 static void open_lab(struct cs_test_context *lab, uint64_t *seed, const struct cs_mask_plan *mask,
                      int32_t *owner, int round)
@@ -45,10 +59,12 @@ static void open_lab(struct cs_test_context *lab, uint64_t *seed, const struct c
                                     .has_sinks = round % 4 == 1,
                                     .mask = mask,
                                     .owner = owner};
+    lab->n = some_ranks(seed, round % SHAPES);
+    lab->first = cs_test_random_between(seed, 0, lab->ranks - lab->n);
     /* some ranks have no rows */
-    const int with_rows = cs_test_random_between(seed, 1, lab->ranks);
+    const int with_rows = cs_test_random_between(seed, 1, lab->n);
     for (int32_t i = 0; i < mask->n_tokens; i++)
-        owner[i] = cs_test_random_between(seed, 0, with_rows - 1);
+        owner[i] = lab->first + cs_test_random_between(seed, 0, with_rows - 1);
     cs_test_context_open(lab, seed);
 }
 

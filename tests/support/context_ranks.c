@@ -191,12 +191,18 @@ static void split_keys(struct cs_input *in)
     in->at.mask[0] = in->mask[0];
 }
 
+static struct cs_context_group group_of(const struct cs_test_context *c)
+{
+    return (struct cs_context_group){c->first, c->n > 0 ? c->n : c->ranks};
+}
+
 static void split(const struct rank *r, struct cs_input *in, struct cs_input_split *s)
 {
     const struct cs_test_context *c = r->hall->c;
     const int32_t n = in->n_tokens;
     int32_t *row = cs_scratch_take(&in->memory, (size_t)n * sizeof *row);
-    *s = (struct cs_input_split){.ranks = c->ranks, .place = r->place, .owner = c->owner};
+    *s = (struct cs_input_split){
+        .ranks = c->ranks, .place = r->place, .group = group_of(c), .owner = c->owner};
     s->tokens = cs_row_runs_make(in, s->owner, NULL, n);
     for (int32_t i = 0; i < n; i++)
         if (s->owner[i] == s->place)
@@ -208,6 +214,24 @@ static void split(const struct rank *r, struct cs_input *in, struct cs_input_spl
         cs_row_heads_make(in);
     else
         split_keys(in);
+}
+
+/* as halves of layers do */
+static void attend_both_ways(struct rank *r, struct cs_run *run, const struct cs_layer_model *l,
+                             const struct cs_heads *heads, const struct cs_head_grads *grads,
+                             float *lse)
+{
+    float *const *a = r->own;
+    const struct cs_mask_plan *mask = &run->input->mask[0];
+    if (cs_context_splits(run, l)) {
+        cs_context_attention(run, l, heads, a[CS_TEST_O], lse);
+        cs_context_attention_grad(run, l, heads, a[CS_TEST_O], lse, a[CS_TEST_D_O], grads);
+        return;
+    }
+    struct cs_ctx ctx = cs_run_attention_ctx(run, &heads->shape, mask);
+    run->ops->attention(&ctx, &heads->shape, mask, heads->q, heads->k, heads->v, a[CS_TEST_O], lse);
+    run->ops->attention_grad(&ctx, &heads->shape, mask, heads->q, heads->k, heads->v, a[CS_TEST_O],
+                             lse, a[CS_TEST_D_O], grads->q, grads->k, grads->v);
 }
 
 static void attend(struct rank *r, struct cs_input *in, const struct cs_layer_model *l,
@@ -235,8 +259,7 @@ static void attend(struct rank *r, struct cs_input *in, const struct cs_layer_mo
     const struct cs_head_grads grads = {a[CS_TEST_DQ], a[CS_TEST_DK], a[CS_TEST_DV]};
     const int64_t rows = cs_context_lse_rows(&run, l, in->split->n);
     float *lse = room((size_t)(rows * c->heads), sizeof *lse);
-    cs_context_attention(&run, l, &heads, a[CS_TEST_O], lse);
-    cs_context_attention_grad(&run, l, &heads, a[CS_TEST_O], lse, a[CS_TEST_D_O], &grads);
+    attend_both_ways(r, &run, l, &heads, &grads, lse);
     free(lse);
     cs_scratch_free(&scratch);
 }
@@ -254,10 +277,10 @@ static struct cs_input_tables *tables_of(const struct rank *r, const struct cs_g
 {
     static const struct cs_tp alone = {.ranks = 1};
     const struct cs_test_context *c = r->hall->c;
-    struct cs_context_heads own = {.copies = 1};
+    struct cs_context_heads own;
     struct cs_input_tables *tables = room(1, sizeof *tables);
     if (c->way == CS_TEST_HEADS)
-        CS_ASSERT(cs_context_heads(attention, alone, c->ranks, &own));
+        CS_ASSERT(cs_context_heads(attention, alone, group_of(c).n, &own));
     tables->device = c->stays_unsorted ? of_streams() : NULL;
     tables->graph = graph;
     tables->n_masks = 1;
@@ -267,7 +290,7 @@ static struct cs_input_tables *tables_of(const struct rank *r, const struct cs_g
                                                 .place = r->place,
                                                 .moves_heads = c->way == CS_TEST_HEADS,
                                                 .own_first = c->way == CS_TEST_OWN_FIRST,
-                                                .copies = {own.copies}};
+                                                .keys = {c->kv_heads}};
     return tables;
 }
 
@@ -296,7 +319,8 @@ static void *run_rank(void *arg)
         r->own[a] = room((size_t)(s->n * cs_test_context_columns(c, a)), sizeof(float));
         copy_rows(r, s, a, false);
     }
-    attend(r, in, &l, &context);
+    if (c->way != CS_TEST_HEADS || cs_split_has_part(s))
+        attend(r, in, &l, &context);
     for (enum cs_test_array a = 0; a < CS_TEST_ARRAYS; a++) {
         copy_rows(r, s, a, true);
         free(r->own[a]);
@@ -313,7 +337,7 @@ void cs_test_context_many(struct cs_test_context *c)
     struct rank rank[RANKS];
     pthread_t thread[RANKS];
     hall->c = c;
-    assert_int_equal(pthread_barrier_init(&hall->barrier, NULL, (unsigned)c->ranks), 0);
+    assert_int_equal(pthread_barrier_init(&hall->barrier, NULL, (unsigned)group_of(c).n), 0);
     for (int r = 0; r < c->ranks; r++) {
         rank[r] = (struct rank){.hall = hall, .place = r};
         assert_int_equal(pthread_create(&thread[r], NULL, run_rank, &rank[r]), 0);

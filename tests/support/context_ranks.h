@@ -28,6 +28,7 @@ enum cs_test_array {
 
 struct cs_test_context {
     int ranks, heads, kv_heads, groups;
+    int first, n; /* where heads move: ranks that split the slot, as many as can; n 0: all */
     enum cs_test_context_way way;
     bool has_sinks;
     bool stays_unsorted; /* keys stay as they come, as on a GPU */

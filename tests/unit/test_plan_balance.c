@@ -368,22 +368,37 @@ static void names_of_balances_come_back(void **state)
     assert_false(cs_balance_how_from_name("ilp", &how));
 }
 
-/* No slot of any length has more rows on a rank than there is room for, dealt out or in order. */
+/* A slot has the fewest ranks that can split it, and no more rows on one than there is room for, dealt out or in order. */
+static void check_degrees(const struct cs_context_degrees *degrees, int32_t most)
+{
+    const int32_t ranks = degrees->ranks, each = degrees->rows_each;
+    for (int32_t n = 1; n <= most; n++) {
+        const int32_t d = cs_context_degree(degrees, n);
+        assert_in_range(d, 1, ranks);
+        assert_true(cs_context_can_split(degrees, d));
+        assert_true(each > 0 || d == ranks);
+        assert_true(d == ranks || (int64_t)d * each >= n);
+        for (int32_t fewer = 1; each > 0 && fewer < d; fewer++)
+            assert_true((int64_t)fewer * each < n || !cs_context_can_split(degrees, fewer));
+        assert_in_range(cs_context_most(n, d), 1, cs_context_room(most, ranks, each));
+        assert_in_range((n + d - 1) / d, 1, cs_context_room_in_order(most, ranks, each));
+    }
+}
+
 static void there_is_room_for_slots_of_every_degree(void **state)
 {
     static const int32_t each[] = {0, 1, 8, 33, 100, 128, 250, 299};
     (void)state;
     for (size_t k = 0; k < CS_ARRAY_LEN(each); k++)
-        for (int32_t ranks = 2; ranks <= 5; ranks++)
-            for (int32_t n = 1; n <= 300; n++) {
-                const int32_t d = cs_context_degree(n, ranks, each[k]);
-                assert_in_range(d, 1, ranks);
-                assert_true(each[k] > 0 || d == ranks);
-                assert_true(d == ranks || (int64_t)d * each[k] >= n);
-                assert_true(d == 1 || each[k] == 0 || (int64_t)(d - 1) * each[k] < n);
-                assert_in_range(cs_context_most(n, d), 1, cs_context_room(300, ranks, each[k]));
-                assert_in_range((n + d - 1) / d, 1, cs_context_room_in_order(300, ranks, each[k]));
-            }
+        for (int32_t ranks = 2; ranks <= 6; ranks++)
+            for (uint64_t can = 0; can < 64; can++)
+                check_degrees(&(struct cs_context_degrees){ranks, each[k], can}, 300);
+    const struct cs_context_degrees some = {.ranks = 6, .rows_each = 10, .can = 0x25}; /* 1, 3, 6 */
+    assert_int_equal(cs_context_degree(&some, 10), 1);
+    assert_int_equal(cs_context_degree(&some, 11), 3);
+    assert_int_equal(cs_context_degree(&some, 31), 6);
+    const struct cs_context_degrees most = {.ranks = 64, .rows_each = 1, .can = 1};
+    assert_int_equal(cs_context_degree(&most, 2), 64);
     assert_int_equal(cs_context_room(4096, 4, 0), cs_context_most(4096, 4));
     assert_int_equal(cs_context_room_in_order(4097, 4, 0), 1025);
     assert_int_equal(cs_context_room(4096, 4, 2048), cs_context_most(4096, 2));
@@ -392,7 +407,10 @@ static void there_is_room_for_slots_of_every_degree(void **state)
 static void check_groups(const int32_t *n_rows, int32_t n, const int32_t *first, const int32_t *of,
                          const double *want)
 {
-    const struct cs_context_rule rule = {.ranks = 4, .rows_each = 100, .per_row = 1};
+    const struct cs_context_rule rule = {
+        .degrees = {.ranks = 4, .rows_each = 100},
+          .per_row = 1
+    };
     struct cs_context_group group[16];
     double busy[4];
     cs_context_groups(&rule, n_rows, n, group, busy);

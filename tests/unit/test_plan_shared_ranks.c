@@ -104,7 +104,6 @@ static void what_ranks_cannot_share_is_refused(void **state)
         {{.exchange = "heads"}, {"plan.context_exchange = \"heads\": rows of llm are not split", "leave context_exchange away"}},
         {{.exchange = "heads", .llm_cp = 3}, {"3 ranks (plan.parallel.llm.cp) cannot share the 4 heads, 2 of keys, of llm.layers.0", "cp can be 2, 4; or set \"keys\""}},
         {{.exchange = "heads", .llm_cp = 4, .llm_tp = 2}, {"of llm.layers.0 behind plan.parallel.llm.tp = 2", "cp can be 2;"}},
-        {{.exchange = "heads", .llm_cp = 2, .context_rows = 64}, {"plan.context_rows = 64: slots that few ranks split exchange keys", "context_exchange = \"keys\""}},
   /* clang-format on */
     };
 
@@ -137,7 +136,9 @@ static void exchanges_are_chosen_by_cost(void **state)
         {{.exchange = "auto", .llm_cp = 8, .llm_tp = 2, .llm_keys = HEADS(32, 16)}, true, "Heads go between them"},
         {{.exchange = "auto", .llm_cp = 2, .llm_keys = HEADS(32, 2)}, false, "Keys and values go between them"},
         {{.exchange = "auto", .llm_cp = 3, .llm_keys = HEADS(32, 32)}, false, NULL},
-        {{.exchange = "auto", .llm_cp = 4, .llm_keys = HEADS(32, 32), .context_rows = 4096}, false, NULL},
+        {{.exchange = "auto", .llm_cp = 4, .llm_keys = HEADS(32, 32), .context_rows = 4096}, true, "Heads go between them"},
+        {{.exchange = "heads", .llm_cp = 4, .llm_keys = HEADS(32, 32), .context_rows = 4096}, true, "more than 4096 of its rows (1, 2, 4 of them, which can share heads);"},
+        {{.exchange = "heads", .llm_cp = 2, .llm_tp = 2, .llm_keys = HEADS(32, 32), .context_rows = 4096}, true, "more than 4096 of its rows;"},
         {{.exchange = "auto", .llm_keys = HEADS(32, 32)}, false, NULL},
         {{.exchange = "keys", .llm_cp = 4, .llm_keys = HEADS(32, 32)}, false, NULL},
         {{.exchange = "heads", .llm_cp = 2, .llm_keys = HEADS(32, 2)}, true, NULL},

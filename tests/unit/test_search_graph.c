@@ -224,6 +224,32 @@ static void long_sequences_are_shared_and_found_plans_run(void **state)
     close_model(&f);
 }
 
+/* What moves between ranks is chosen for each of their numbers; the other way is known too, for slots that few of more
+ * ranks have; and how many can share heads. */
+static void options_know_both_exchanges(void **state)
+{
+    static const char *const exchanges[] = {"auto", "keys", "heads"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(exchanges); i++) {
+        struct fixture f = open_spec(&(struct cs_test_spec){
+            .n_encoders = -1,
+            .llm_width = 2048,
+            .seq_tokens = 16384,
+            .llm_keys =
+                "{\"num_attention_heads\": 24, \"num_key_value_heads\": 24, \"head_dim\": 128}",
+            .exchange = exchanges[i]});
+        const struct cs_search_option *two = option(problem_of(&f, NULL), 0, 1, 2, 0),
+                                      *four = option(problem_of(&f, NULL), 0, 1, 4, 0);
+        assert_int_equal(four->moves_heads, i != 1);
+        assert_int_equal(four->can, i != 1 ? 0xf : 0); /* one, two, three, four */
+        assert_true((two->other != NULL) == (i == 0));
+        assert_true((four->other != NULL) == (i == 0));
+        if (i == 0) /* of a block keys are the slower ones */
+            assert_true(four->other[1].fwd_ns > four->layer[1].fwd_ns);
+        close_model(&f);
+    }
+}
+
 /* Options with and without spread experts: the last of two ranks has 3 of 5 in every block that has some,
  * and as much of the optimizer's state to share; a step waits for their rows. Found plans have an ep that
  * divides dp * cp, and jobs run them on CPU ranks. */
@@ -730,6 +756,7 @@ int main(void)
         cmocka_unit_test(tp_cuts_matrices_and_leaves_norms),
         cmocka_unit_test(a_context_takes_what_its_slowest_rank_takes),
         cmocka_unit_test(long_sequences_are_shared_and_found_plans_run),
+        cmocka_unit_test(options_know_both_exchanges),
         cmocka_unit_test(experts_are_spread_and_found_plans_run),
         cmocka_unit_test(recompute_saves_bytes_and_costs_time),
         cmocka_unit_test(frozen_layers_have_no_backward_and_keep_nothing),

@@ -15,7 +15,7 @@ enum { ENC = 4, LLM = 8 };
 
 struct model {
     struct cs_search_layer enc[ENC], llm[LLM];
-    struct cs_search_option option[2];
+    struct cs_search_option option[3];
     struct cs_search_problem problem;
 };
 
@@ -353,7 +353,7 @@ static struct cs_search_result search_context(const struct model *m, const int32
         .batch_slots = 8, .samples = &s, .top = 8, .skip_planners = true, .schedules = 1};
     struct cs_search_result result;
     struct cs_err err;
-    options.fix[0].cp = 2;
+    options.fix[0].cp = m->problem.n_ranks;
     options.fix[0].pp = 1;
     if (cs_search_run(&m->problem, &options, arena, &result, &err) != CS_OK)
         fail_msg("%s", err.text);
@@ -418,6 +418,48 @@ static void slots_of_many_lengths_have_few_ranks_where_they_are_short(void **sta
     }
     r = search_context(&m, mixed, 4, arena);
     assert_int_equal(r.plan[0].context_rows, 0);
+    cs_arena_free(arena);
+}
+
+/* Where heads move few ranks have short slots too, of which is known what heads take on so many ranks, whatever goes
+ * between these where they are all; and only as many as can share heads. */
+static void short_slots_have_few_ranks_where_heads_move(void **state)
+{
+    static const int32_t mixed[] = {200, 90, 90, 40};
+    struct model m;
+    struct cs_search_layer four[ENC];
+    struct cs_arena *arena = cs_arena_new(0);
+    (void)state;
+    make_context(&m);
+    const struct cs_search_result keys = search_context(&m, mixed, 4, arena);
+    m.option[1].moves_heads = true;
+    m.option[1].can = 3;
+    const struct cs_search_result heads = search_context(&m, mixed, 4, arena);
+    assert_int_equal(keys.plan[0].context_rows, 90);
+    assert_int_equal(heads.plan[0].context_rows, 90);
+    assert_int_equal(heads.plan[0].mean_ns, keys.plan[0].mean_ns);
+    for (int i = 0; i < ENC; i++) {
+        four[i] = m.enc[i];
+        four[i].fwd_ns = four[i].bwd_input_ns = 1000;
+        four[i].bwd_weight_ns = 500;
+    }
+    m.option[1].moves_heads = false;
+    m.option[1].can = 0;
+    m.option[2] = m.option[1];
+    m.option[2].cp = 4;
+    m.option[2].layer = four;
+    m.option[2].moves_heads = true;
+    m.problem.branch[0].n_options = 3;
+    m.problem.n_ranks = m.problem.ranks_per_node = 4;
+    struct cs_search_result r = search_context(&m, mixed, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 0); /* nobody knows what heads take on two */
+    m.option[1].other = m.enc;
+    r = search_context(&m, mixed, 4, arena);
+    assert_int_equal(r.plan[0].context_rows, 40);
+    const int64_t any_ns = r.plan[0].mean_ns;
+    m.option[2].can = 9; /* one or four: slots of 90 rows have four, not three */
+    r = search_context(&m, mixed, 4, arena);
+    assert_true(r.plan[0].mean_ns < any_ns);
     cs_arena_free(arena);
 }
 
@@ -492,6 +534,7 @@ int main(void)
         cmocka_unit_test(ranks_are_dealt_in_proportion),
         cmocka_unit_test(least_batches_settle_the_deal),
         cmocka_unit_test(slots_of_many_lengths_have_few_ranks_where_they_are_short),
+        cmocka_unit_test(short_slots_have_few_ranks_where_heads_move),
         cmocka_unit_test(lanes_wait_for_their_own_slots),
         cmocka_unit_test(broken_samples_are_refused),
     };

@@ -383,7 +383,8 @@ static void own_keys_first_agree_with_one_rank(void **state)
 
 /* Heads go between ranks, not keys: every rank has all rows of some heads, which several may have the same keys
  * for; under every rule, with packed documents, what is frozen, recompute, stages, replicas and ranks that share
- * matrices; families with several kinds of attention, norms and gates of heads; recurrent layers between. */
+ * matrices; families with several kinds of attention, norms and gates of heads; recurrent layers between; and slots that
+ * few of the ranks have, as many as can share heads. */
 static const struct layout_row heads[] = {
   /* clang-format off */
         {{.llm_cp = 2}, 3},
@@ -407,6 +408,18 @@ static const struct layout_row heads[] = {
         {{.llm_cp = 2, .has_experts = true, .dp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
         {{.llm_cp = 2, .vision_cp = 2, .schedule = "zb-h1"}, 4},
         {{.llm_cp = 2, .modality = "encoder-colocated", .zero = 3}, 2},
+        {{.llm_cp = 2, .context_rows = 64}, 3},
+        {{.llm_cp = 4, .context_rows = 20, .context = "zigzag", .llm_keys = MANY_HEADS}, 5},
+        {{.llm_cp = 4, .context_rows = 30, .llm_pp = 2, .n_encoders = -1}, 8},
+        {{.llm_cp = 3, .context_rows = 40, .llm_keys = SIX_HEADS, .schedule = "zb-h1", .recompute = "full"}, 4},
+        {{.llm_cp = 6, .context_rows = 16, .llm_keys = SIX_HEADS, .n_encoders = -1}, 6},
+        {{.llm_cp = 2, .context_rows = 50, .llm_tp = 2, .mask = "packed"}, 5},
+        {{.llm_cp = 4, .context_rows = 24, .is_recurrent = true, .context = "striped"}, 5},
+        {{.llm_cp = 2, .context_rows = 60, .has_experts = true, .dp = 2, .llm_ep = 4, .n_encoders = -1}, 4},
+        {{.llm_cp = 4, .context_rows = 100, .context = "exact", .n_encoders = -1, .seq_tokens = 335, .is_qwen3 = true}, 4},
+        {{.llm_cp = 2, .context_rows = 70, .llm_keys = CS_TEST_GEMMA4, .mask = "image_window", .is_tied = true}, 3},
+        {{.llm_cp = 2, .context_rows = 127, .modality = "encoder-colocated", .rules = "train:vision.projector"}, 2},
+        {{.llm_cp = 2, .context_rows = 90, .vision_cp = 2, .schedule = "zb-h1"}, 4},
   /* clang-format on */
 };
 

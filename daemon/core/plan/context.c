@@ -27,19 +27,31 @@ int32_t cs_context_most(int32_t n_rows, int32_t ranks)
     return ranks == 1 || most > n_rows ? n_rows : (int32_t)most;
 }
 
-int32_t cs_context_degree(int32_t n_rows, int32_t ranks, int32_t rows_each)
+bool cs_context_can_split(const struct cs_context_degrees *degrees, int32_t n)
 {
-    if (rows_each < 1 || n_rows > (int64_t)ranks * rows_each)
-        return ranks;
-    return n_rows > rows_each ? (n_rows - 1) / rows_each + 1 : 1;
+    const bool is_named = n >= 1 && n <= CS_CONTEXT_MOST_RANKS;
+    return n == 1 || n == degrees->ranks || degrees->can == 0 ||
+           (is_named && (degrees->can >> (n - 1) & 1) != 0);
+}
+
+int32_t cs_context_degree(const struct cs_context_degrees *degrees, int32_t n_rows)
+{
+    const int32_t each = degrees->rows_each;
+    if (each < 1 || n_rows > (int64_t)degrees->ranks * each)
+        return degrees->ranks;
+    int32_t n = n_rows > each ? (n_rows - 1) / each + 1 : 1;
+    while (!cs_context_can_split(degrees, n))
+        n++;
+    return n;
 }
 
 /* the longest slot that `degree` ranks split, 0: none has this degree */
 static int32_t longest_of(int32_t n_rows, int32_t ranks, int32_t rows_each, int32_t degree)
 {
+    const struct cs_context_degrees any = {.ranks = ranks, .rows_each = rows_each};
     const int64_t longest = (int64_t)degree * rows_each;
     const int32_t n = degree == ranks || longest > n_rows ? n_rows : (int32_t)longest;
-    return cs_context_degree(n, ranks, rows_each) == degree ? n : 0;
+    return cs_context_degree(&any, n) == degree ? n : 0;
 }
 
 int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each)
@@ -92,17 +104,33 @@ int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64
            (own_first ? part_bytes(attention, rows, element) : 0);
 }
 
-/* Backward: queries, keys, values, output and its gradient; and the gradients of the first three. */
-int64_t cs_context_heads_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
-                               int64_t rows, int element)
+/* Backward: queries, keys, values, output and its gradient; and the gradients of the first three. Of a slot of seq rows
+ * that n ranks split, 0: they cannot. */
+static int64_t heads_bytes(const struct cs_attention *attention, int32_t n, int64_t seq,
+                           int64_t rows, int element)
 {
     struct cs_context_heads own;
-    if (cp == 1 || !cs_context_heads(attention, (struct cs_tp){.ranks = 1}, cp, &own))
+    if (!cs_context_heads(attention, (struct cs_tp){.ranks = 1}, n, &own))
         return 0;
     const int64_t made = (int64_t)(own.q + 2 * own.k) * attention->head_dim * element;
     const int64_t all = made + (int64_t)2 * own.q * attention->head_dim * element;
     const int64_t sums = own.copies > 1 ? (int64_t)2 * own.k * attention->head_dim * element : 0;
-    return (cp * rows + 2 * seq) * all + seq * made + cp * rows * sums;
+    return (n * rows + 2 * seq) * all + seq * made + n * rows * sums;
+}
+
+int64_t cs_context_heads_bytes(const struct cs_attention *attention,
+                               const struct cs_context_degrees *degrees, int64_t seq, int64_t rows,
+                               int element)
+{
+    int64_t most = 0;
+    for (int32_t n = degrees->rows_each > 0 ? 2 : degrees->ranks; n > 1 && n <= degrees->ranks;
+         n++) {
+        const int64_t longest = n < degrees->ranks ? (int64_t)n * degrees->rows_each : seq;
+        const int64_t bytes =
+            heads_bytes(attention, n, longest < seq ? longest : seq, rows, element);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int32_t ranks,
@@ -141,6 +169,15 @@ bool cs_context_heads_divide(const struct cs_graph *graph, int32_t tp, int32_t r
         return false;
     }
     return true;
+}
+
+uint64_t cs_context_heads_degrees(const struct cs_graph *graph, int32_t tp, int32_t ranks)
+{
+    uint64_t can = 1;
+    for (int32_t n = 2; n <= ranks && n <= CS_CONTEXT_MOST_RANKS; n++)
+        if (cs_context_heads_divide(graph, tp, n, NULL))
+            can |= (uint64_t)1 << (n - 1);
+    return can;
 }
 
 bool cs_context_is_stretched(const struct cs_layer *layer)

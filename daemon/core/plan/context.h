@@ -14,11 +14,23 @@ int32_t cs_context_block(int32_t n_rows, int32_t ranks);
 int32_t cs_context_cap(int32_t n_blocks, int32_t ranks);
 /* Most rows of a rank in a slot of at most n_rows. */
 int32_t cs_context_most(int32_t n_rows, int32_t ranks);
-/* A degree per slot: how many of the ranks split a slot of n_rows. rows_each 0: all of them; else as few as
- * have rows_each rows each, for short slots need no splitting. */
-int32_t cs_context_degree(int32_t n_rows, int32_t ranks, int32_t rows_each);
-/* Most rows of a rank in a slot of at most n_rows, of whatever degree: as they are dealt out, and of rows
- * that are cut in order (recurrent layers). */
+
+enum { CS_CONTEXT_MOST_RANKS = 64 };
+
+/* A degree per slot: short slots need no splitting. */
+struct cs_context_degrees {
+    int32_t ranks; /* of the context, at most CS_CONTEXT_MOST_RANKS */
+    int32_t
+        rows_each; /* that a rank has before another one shares a slot; 0: all share every slot */
+    /* bit n - 1: n ranks can split a slot (cs_context_heads_degrees), as one and all always can; 0: any number can */
+    uint64_t can;
+};
+
+bool cs_context_can_split(const struct cs_context_degrees *degrees, int32_t n);
+/* How many of the ranks split a slot of n_rows: as few as have at most rows_each rows each and can. */
+int32_t cs_context_degree(const struct cs_context_degrees *degrees, int32_t n_rows);
+/* Most rows of a rank in a slot of at most n_rows, of whatever degree, where any number of ranks can split one (else
+ * it is no more): as they are dealt out, and of rows that are cut in order (recurrent layers). */
 int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each);
 int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_each);
 /* Of n rows that a slot has at most (or bytes of them), those of one rank of a stage; an encoder's may have
@@ -36,9 +48,10 @@ int64_t cs_context_bytes(const struct cs_attention *attention, int32_t cp, int64
                          int64_t rows, bool own_first, int element);
 
 /* The same where heads are exchanged, of a rank's heads behind tp: rows of its part of them as they go, as they come and
- * in the order of the slot. They divide. */
-int64_t cs_context_heads_bytes(const struct cs_attention *attention, int32_t cp, int64_t seq,
-                               int64_t rows, int element);
+ * in the order of the slot; of slots of that degree which takes most. */
+int64_t cs_context_heads_bytes(const struct cs_attention *attention,
+                               const struct cs_context_degrees *degrees, int64_t seq, int64_t rows,
+                               int element);
 
 /* Where heads are exchanged and not keys (Ulysses; Jacobs et al. 2023): the ranks of a context each have some
  * heads of attention with the rows of the whole slot. They divide the heads of queries, and those of keys or, where
@@ -55,6 +68,8 @@ bool cs_context_heads(const struct cs_attention *attention, struct cs_tp tp, int
  * NULL. */
 bool cs_context_heads_divide(const struct cs_graph *graph, int32_t tp, int32_t ranks,
                              const struct cs_layer **layer);
+/* Numbers of ranks, of so many, among which they divide, as cs_context_degrees.can has them. */
+uint64_t cs_context_heads_degrees(const struct cs_graph *graph, int32_t tp, int32_t ranks);
 /* of one kind of attention */
 bool cs_context_attention_divides(const struct cs_attention *attention, int32_t tp, int32_t ranks);
 /* A recurrent layer: its rows lie in order over the ranks, as many on each, whatever the map says. */

@@ -3,27 +3,27 @@
 
 #include <stdlib.h>
 
-/* like the trial's but for its cp */
-static const struct cs_search_option *option_with(const struct cs_trial *t, int32_t cp)
+/* of an option like the trial's but for its cp, with the same going between ranks; NULL: the problem has none */
+static const struct cs_search_layer *layers_with(const struct cs_trial *t, int32_t cp)
 {
     const struct cs_search_branch *branch = &t->problem->branch[t->llm];
     const struct cs_search_option *own = t->option[t->llm];
     for (int32_t i = 0; i < branch->n_options; i++) {
         const struct cs_search_option *o = &branch->option[i];
         if (o->cp == cp && o->tp == own->tp && o->ep == own->ep && o->recompute == own->recompute)
-            return o;
+            return cp == 1 || o->moves_heads == own->moves_heads ? o->layer : o->other;
     }
     return NULL;
 }
 
 /* What the stage has beside its layers, collectives of its zero level, stays. */
-static struct cs_trial_part with_option(const struct cs_trial *t, int32_t stage, int32_t first,
-                                        const struct cs_search_option *o)
+static struct cs_trial_part with_layers(const struct cs_trial *t, int32_t stage, int32_t first,
+                                        const struct cs_search_layer *layer)
 {
     const int32_t n = t->plan->stages[stage].n_layers;
     struct cs_trial_part part = *cs_trial_part_of(t, stage, t->llm), own = {0}, with = {0};
     cs_trial_add_layers(&own, t->option[t->llm]->layer + first, n);
-    cs_trial_add_layers(&with, o->layer + first, n);
+    cs_trial_add_layers(&with, layer + first, n);
     part.fwd_ns += with.fwd_ns - own.fwd_ns;
     part.bwd_input_ns += with.bwd_input_ns - own.bwd_input_ns;
     part.bwd_weight_ns += with.bwd_weight_ns - own.bwd_weight_ns;
@@ -35,18 +35,16 @@ static struct cs_trial_part with_option(const struct cs_trial *t, int32_t stage,
 bool cs_degrees_make(const struct cs_trial *t, struct cs_degrees *out)
 {
     *out = (struct cs_degrees){.cp = t->option[t->llm]->cp};
-    if (t->option[t->llm]->moves_heads)
-        return false;
     for (int32_t i = 0; i < CS_DEGREES && 1 << i <= out->cp; i++) {
-        const struct cs_search_option *o = option_with(t, 1 << i);
+        const struct cs_search_layer *layer = layers_with(t, 1 << i);
         struct cs_trial_part *part =
             CS_NEW_ARRAY(t->scratch, struct cs_trial_part, t->plan->n_stages + 1);
         int32_t first = 0;
-        if (o == NULL)
+        if (layer == NULL)
             return false;
         for (int32_t s = 0; s < cs_trial_stages(t, t->llm); s++) {
             const int32_t id = t->first_stage[t->llm] + s;
-            part[id] = with_option(t, id, first, o);
+            part[id] = with_layers(t, id, first, layer);
             first += t->plan->stages[id].n_layers;
         }
         out->of[i] = part;
@@ -78,10 +76,12 @@ void cs_degrees_groups(const struct cs_trial *t, const int32_t *rows, struct cs_
     const struct cs_search_branch *llm = &t->problem->branch[t->llm];
     const double n = (double)llm->rows;
     double busy[1 << (CS_DEGREES - 1)];
-    const struct cs_context_rule rule = {.ranks = t->option[t->llm]->cp,
-                                         .rows_each = t->c->context_rows,
-                                         .per_row = (1 - llm->quad_share) / n,
-                                         .per_pair = 2 * llm->quad_share / (n * (n + 1))};
+    const struct cs_search_option *o = t->option[t->llm];
+    const struct cs_context_rule rule = {
+        .degrees = {o->cp, t->c->context_rows, o->can},
+        .per_row = (1 - llm->quad_share) / n,
+        .per_pair = 2 * llm->quad_share / (n * (n + 1))
+    };
     cs_context_groups(&rule, rows, t->slots, out, busy);
 }
 

@@ -65,7 +65,7 @@ struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
     out.dp = l->dp;
     if (l->branch[l->llm].cp == 1)
         out.context_rows = 0;
-    else if (context_rows > 0 && !cs_spec_moves_heads(spec))
+    else if (context_rows > 0)
         out.context_rows = context_rows;
     if (l->branch[l->llm].cp == 1 && cs_spec_moves_heads(spec))
         out.context_exchange = "keys";

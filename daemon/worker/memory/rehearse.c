@@ -7,6 +7,7 @@
 
 #include "worker/device/tape.h"
 #include "worker/layer/exchange.h"
+#include "worker/slot/split.h"
 
 /* What is at hand while a stage is rehearsed. */
 struct rehearsal {
@@ -17,6 +18,7 @@ struct rehearsal {
     struct cs_scratch scratch;
     struct cs_saved saved;
     struct cs_input input;
+    struct cs_input_split split;        /* its own, where it has one */
     struct cs_context tensors, experts; /* only their number, and how they sum: nobody is met */
     struct cs_layer_ends ends;
     void *dy, *dx;       /* some address where the real one is not NULL */
@@ -63,13 +65,18 @@ static void set_ends(struct rehearsal *r)
     }
 }
 
+/* ranks: that split the slot, where the rows of the LLM are split */
 static void open_rehearsal(struct rehearsal *r, const struct cs_memory_config *config,
-                           const struct cs_stage_model *stage)
+                           const struct cs_stage_model *stage, int32_t ranks)
 {
     memset(r, 0, sizeof *r);
     r->config = config;
     r->stage = stage;
     r->input = config->fullest->input;
+    if (r->input.split != NULL) {
+        r->split = cs_split_fullest_of(&config->fullest->input, ranks);
+        r->input.split = &r->split;
+    }
     r->tensors.n = cs_plan_shape(config->plan, stage->stage->id).tp;
     r->tensors.sums = config->device->mem != NULL;
     r->experts.n = cs_plan_rank_shape(config->plan, config->rank).ep;
@@ -110,13 +117,18 @@ static void backward(struct rehearsal *r, bool is_split)
     cs_stage_bwd_weight(r->stage, &run, &r->saved);
 }
 
-void cs_memory_rehearse(const struct cs_memory_config *config, struct cs_memory_kind kind,
-                        int32_t stage, struct cs_memory_rehearsal *out)
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void rehearse(const struct cs_memory_config *config, struct cs_memory_kind kind,
+                     int32_t stage, int32_t ranks, struct cs_memory_rehearsal *out)
 {
     struct rehearsal r;
     const struct cs_stage_model *model = config->stage[stage];
     const bool keeps = model->has_backward && !kind.is_eval;
-    open_rehearsal(&r, config, model);
+    open_rehearsal(&r, config, model, ranks);
     forward(&r, keeps);
     if (keeps && kind.is_split)
         backward(&r, true);
@@ -124,10 +136,22 @@ void cs_memory_rehearse(const struct cs_memory_config *config, struct cs_memory_
         forward(&r, true);
         backward(&r, false);
     }
-    *out = (struct cs_memory_rehearsal){
-        .is_done = true,
-        .leaves = r.leaves_weights,
-        .stage = {r.saved.memory.peak, r.saved.held.peak, r.scratch.peak},
-    };
+    out->leaves = out->leaves || r.leaves_weights;
+    out->stage = (struct cs_memory_stage){larger(out->stage.keep, r.saved.memory.peak),
+                                          larger(out->stage.held, r.saved.held.peak),
+                                          larger(out->stage.scratch, r.scratch.peak)};
     close_rehearsal(&r);
+}
+
+void cs_memory_rehearse(const struct cs_memory_config *config, struct cs_memory_kind kind,
+                        int32_t stage, struct cs_memory_rehearsal *out)
+{
+    const struct cs_input_tables *tables = config->fullest->input.tables;
+    const bool is_of_llm = config->stage[stage]->stage->branch == config->graph->llm;
+    *out = (struct cs_memory_rehearsal){.is_done = true};
+    int32_t ranks = tables->context.ranks;
+    do {
+        rehearse(config, kind, stage, ranks, out);
+        ranks = is_of_llm ? cs_split_fewer(tables, ranks) : 0;
+    } while (ranks > 0);
 }

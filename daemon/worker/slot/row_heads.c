@@ -35,6 +35,13 @@ static const int32_t *make_sums(struct cs_input *in, int32_t own, int32_t copies
     return index;
 }
 
+/* of so many ranks those that have the same heads of keys; 1: no other */
+static int32_t copies_of(const struct cs_input_context *c, int32_t attention, int32_t ranks)
+{
+    const int32_t keys = c->keys[attention];
+    return keys > 0 && keys < ranks ? ranks / keys : 1;
+}
+
 void cs_row_heads_make(struct cs_input *in)
 {
     const struct cs_input_context *c = &in->tables->context;
@@ -42,12 +49,17 @@ void cs_row_heads_make(struct cs_input *in)
     if (s == NULL || s->place < 0 || !c->moves_heads)
         return;
     struct cs_split_heads *h = &s->heads;
-    *h = (struct cs_split_heads){
-        .n = in->n_tokens, .rows = in->mask[0].n_tokens, .own = in->llm_rows};
+    *h = (struct cs_split_heads){.own = in->llm_rows};
+    if (s->group.n < 2 || !cs_split_has_part(s))
+        return;
+    h->n = in->n_tokens;
+    h->rows = in->mask[0].n_tokens;
     make_order(in, h);
-    for (int32_t a = 0; a < in->tables->graph->n_attentions; a++)
-        if (c->copies[a] > 1)
-            h->host.sums[a] = make_sums(in, h->own, c->copies[a]);
+    for (int32_t a = 0; a < in->tables->graph->n_attentions; a++) {
+        const int32_t copies = copies_of(c, a, s->group.n);
+        if (copies > 1)
+            h->host.sums[a] = make_sums(in, h->own, copies);
+    }
     h->at = h->host;
 }
 
@@ -65,8 +77,10 @@ void cs_row_heads_put(struct cs_input *in, struct cs_slot_block *block)
         return;
     h->at.order = put(block, h->host.order, h->rows, most);
     h->at.place = put(block, h->host.place, h->n, most);
-    for (int32_t a = 0; a < in->tables->graph->n_attentions; a++)
-        if (c->copies[a] > 1)
-            h->at.sums[a] = put(block, h->host.sums[a], (int64_t)h->own * c->copies[a],
-                                (int64_t)c->most * c->copies[a]);
+    for (int32_t a = 0; a < in->tables->graph->n_attentions; a++) {
+        const int64_t own = h->host.sums[a] != NULL ? h->own : 0;
+        if (copies_of(c, a, c->ranks) > 1)
+            h->at.sums[a] = put(block, h->host.sums[a], own * copies_of(c, a, in->split->group.n),
+                                (int64_t)c->most * copies_of(c, a, c->ranks));
+    }
 }

@@ -94,12 +94,13 @@ struct cs_input_tables {
         enum cs_balance_how how;
         double per_row, per_pair[CS_SLOT_MASKS]; /* FLOPs of the LLM; by mask */
         double per_stretch_row;                  /* of its recurrent layers, rows in order */
-        /* heads are exchanged, not keys; of every kind of attention (graph->n_attentions) the ranks that have the
-         * same heads of keys, 1 or less: no other */
+        /* Heads are exchanged, not keys: numbers of ranks that can share them (cs_context_degrees.can), and of every
+         * kind of attention (graph->n_attentions) of the LLM this rank's heads of keys, behind tp. */
         bool moves_heads;
         bool
             own_first; /* where keys are: attention over the own ones by itself, while others come */
-        int32_t copies[CS_SLOT_MASKS];
+        uint64_t can;
+        int32_t keys[CS_SLOT_MASKS];
         int32_t taps; /* rows that their convolution reads, the own one too; 0: there are none */
     } context;
 };

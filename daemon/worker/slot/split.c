@@ -36,12 +36,17 @@ static void list_masks(const struct cs_input *in, const struct cs_input_split *s
     }
 }
 
+static struct cs_context_degrees degrees_of(const struct cs_input_context *c)
+{
+    return (struct cs_context_degrees){.ranks = c->ranks, .rows_each = c->rows_each, .can = c->can};
+}
+
 /* the ranks that split this slot of the step */
 static struct cs_context_group group_of(struct cs_input *in, const struct cs_manifest *manifest,
                                         int index)
 {
     const struct cs_input_context *c = &in->tables->context;
-    struct cs_context_rule rule = {c->ranks, c->rows_each, c->per_row + c->per_stretch_row, 0};
+    struct cs_context_rule rule = {degrees_of(c), c->per_row + c->per_stretch_row, 0};
     if (c->rows_each == 0)
         return (struct cs_context_group){0, c->ranks};
     for (int32_t m = 0; m < in->tables->n_masks; m++)
@@ -173,11 +178,17 @@ static void take_split(struct cs_input *in, const struct cs_context_group *group
     s->row = row;
     const int32_t *at = places(in);
     in->embed_ids = pick(in, in->embed_ids, sizeof *in->embed_ids);
-    if (!in->tables->context.moves_heads)
+    if (!in->tables->context.moves_heads || !cs_split_has_part(s))
         split_masks(in);
     split_fills(in, at);
     if (in->needs & CS_INPUT_LABELS)
         split_labels(in, at);
+}
+
+bool cs_split_has_part(const struct cs_input_split *split)
+{
+    const int32_t at = split->place - split->group.first;
+    return at >= 0 && at < split->group.n;
 }
 
 enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
@@ -237,6 +248,8 @@ void cs_input_split_fullest(struct cs_input *input)
     input->embed_ids = pick(input, input->slot.ids, sizeof *input->slot.ids);
     input->llm_rows = most;
     if (input->tables->context.moves_heads) {
+        s->group = (struct cs_context_group){0, s->ranks};
+        cs_input_set_masks(input, &s->all);
         cs_row_heads_make(input);
     } else {
         split_masks(input);
@@ -252,6 +265,33 @@ void cs_input_split_fullest(struct cs_input *input)
     input->label_ids = pick(input, input->slot.labels, sizeof *input->slot.labels);
     if (input->correct != NULL)
         input->correct = cs_scratch_take(&input->memory, (size_t)most);
+}
+
+int32_t cs_split_fewer(const struct cs_input_tables *tables, int32_t n)
+{
+    const struct cs_context_degrees degrees = degrees_of(&tables->context);
+    if (!tables->context.moves_heads || tables->context.rows_each == 0)
+        return 0;
+    do
+        n--;
+    while (n > 0 && !cs_context_can_split(&degrees, n));
+    return n;
+}
+
+/* Masks are as of all rows, which takes no less. */
+struct cs_input_split cs_split_fullest_of(const struct cs_input *fullest, int32_t n)
+{
+    const struct cs_input_context *c = &fullest->tables->context;
+    struct cs_input_split split = *fullest->split;
+    const int32_t seq = split.heads.n, last = split.ranks - n;
+    const int64_t longest = (int64_t)n * c->rows_each;
+    if (n == split.ranks)
+        return split;
+    split.group = (struct cs_context_group){split.place < last ? split.place : last, n};
+    split.heads.n = longest < seq ? (int32_t)longest : seq;
+    split.heads.rows = split.heads.n + CS_INPUT_ROWS_ADDED;
+    split.heads.rows = split.heads.rows < seq ? split.heads.rows : seq;
+    return split;
 }
 
 /* the encoder that fills a row, -1: text; on ranks that share the items of an encoder the slot tells of some alone */
@@ -281,7 +321,7 @@ int32_t cs_split_rows(const struct cs_input *input)
     return input->split != NULL && input->split->place >= 0 ? input->split->n : input->n_tokens;
 }
 
-/* which heads of keys several ranks have, behind tp */
+/* heads of keys behind tp, and which numbers of ranks can share these and those of queries */
 static enum cs_status share_heads(struct cs_input_tables *tables, struct cs_tp tp,
                                   struct cs_err *err)
 {
@@ -296,8 +336,9 @@ static enum cs_status share_heads(struct cs_input_tables *tables, struct cs_tp t
         if (!cs_context_heads(a, tp, c->ranks, &own))
             return cs_fail(err, CS_INVALID, "layer %d: %d ranks cannot share its heads", i,
                            c->ranks);
-        c->copies[cs_layer_attention_id(graph, &graph->layers[i])] = own.copies;
+        c->keys[cs_layer_attention_id(graph, &graph->layers[i])] = own.k * c->ranks / own.copies;
     }
+    c->can = cs_context_heads_degrees(graph, tp.ranks > 1 ? tp.ranks : 1, c->ranks);
     return CS_OK;
 }
 

@@ -75,12 +75,13 @@ struct cs_split_stretch {
     struct cs_stretch_arrays host, at; /* arrays of the host; what operators read */
 };
 
-/* Where heads are exchanged (tables->context.moves_heads): every rank has all rows of the slot for some heads, and
- * the masks of the LLM are of all rows. What comes lies by the rank that has it, each rank's in the order of the
- * slot. */
+/* Where heads are exchanged (tables->context.moves_heads): every rank of the slot's group has all rows of the slot for
+ * some heads, and the masks of the LLM are of all rows. What comes lies by the rank that has it, each rank's in the order
+ * of the slot. Other ranks have nothing of it; one alone has all heads of its rows, and nothing is exchanged. */
 struct cs_split_heads {
-    int32_t n, rows; /* of the slot; with those that are added to it */
-    int32_t own;     /* rows that are here, with those that are added to them */
+    int32_t n,
+        rows;    /* of the slot; with those that are added to it; 0: nothing is exchanged here */
+    int32_t own; /* rows that are here, with those that are added to them */
 
     struct cs_split_heads_lists {
         const int32_t *order; /* (rows) which of those that come is the i-th row, -1: it is added */
@@ -113,8 +114,15 @@ struct cs_input_split {
  * slots have no degree of their own. */
 enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
                               struct cs_err *err) CS_NODISCARD;
-/* The fullest slot: as many rows as a rank can have. */
+/* This rank is of the group that splits the slot. It may have no rows of it all the same. */
+bool cs_split_has_part(const struct cs_input_split *split);
+/* The fullest slot: as many rows as a rank can have, of one that all ranks split. */
 void cs_input_split_fullest(struct cs_input *input);
+/* Where heads are exchanged any number of ranks may be the one that takes most of a rank: the next below n that can have
+ * a slot, 0: all others take no more. */
+int32_t cs_split_fewer(const struct cs_input_tables *tables, int32_t n);
+/* The split of the longest slot that n ranks have, to be put in the place of fullest->split, whose arrays it has. */
+struct cs_input_split cs_split_fullest_of(const struct cs_input *fullest, int32_t n);
 /* rows of the LLM that are here */
 int32_t cs_split_rows(const struct cs_input *input);
 

@@ -311,7 +311,7 @@ static enum cs_status choose_exchange(const struct cs_spec *spec, const struct c
     *out = (struct cs_context_choice){
         .moves_heads = cs_spec_moves_heads(spec),
         .is_open =
-            cs_spec_chooses_exchange(spec) && spec->context_rows == 0 &&
+            cs_spec_chooses_exchange(spec) &&
             cs_context_heads_divide(graph, tensor_ranks(spec, graph, graph->llm).tp, cp, NULL)};
     const struct cs_context_slot_costs of = {graph, budget, device, cost, profile};
     if (out->is_open) {

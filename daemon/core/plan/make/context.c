@@ -73,7 +73,7 @@ static enum cs_status refuse_heads(const struct cs_graph *graph, const struct cs
         tensors, degrees[0] != '\0' ? "; cp can be " : "", degrees);
 }
 
-/* Heads that are exchanged divide in every layer that attends; slots of few ranks exchange keys. */
+/* Heads that are exchanged divide in every layer that attends; fewer ranks share a slot only where they do so too. */
 static enum cs_status check_exchange(const struct cs_spec *spec, const struct cs_graph *graph,
                                      const struct cs_placing *placing, struct cs_err *err)
 {
@@ -88,11 +88,6 @@ static enum cs_status check_exchange(const struct cs_spec *spec, const struct cs
                        "plan.context_exchange = \"heads\": rows of %s are not split (cp is 1); set "
                        "plan.parallel.%s.cp, or leave context_exchange away",
                        llm->name, llm->name);
-    if (spec->context_rows > 0)
-        return cs_fail(err, CS_PLAN,
-                       "plan.context_rows = %d: slots that few ranks split exchange keys; leave it "
-                       "away, or set context_exchange = \"keys\"",
-                       spec->context_rows);
     if (!cs_context_heads_divide(graph, tp, placing->cp, &layer))
         return refuse_heads(graph, layer, tp, placing->cp, err);
     return CS_OK;

@@ -139,6 +139,35 @@ static void explain_own_first(struct cs_planner *p)
                            saved));
 }
 
+/* " (1, 2, 4 of them, which share heads)": numbers of ranks that can split a slot, where not all can */
+static const char *list_degrees(struct cs_planner *p)
+{
+    const struct cs_context_degrees degrees = {
+        .ranks = p->placing.cp,
+        .can = cs_context_heads_degrees(p->whole, p->placing.tp[p->graph->llm], p->placing.cp)};
+    struct cs_buf text = {0};
+    bool is_any = true;
+    for (int32_t n = 1; n <= degrees.ranks; n++) {
+        const bool can = cs_context_can_split(&degrees, n);
+        is_any = is_any && can;
+        if (can)
+            cs_buf_addf(&text, "%s%d", n > 1 ? ", " : " (", n);
+    }
+    const char *list =
+        is_any ? "" : cs_arena_printf(p->arena, "%s of them, which can share heads)", text.data);
+    cs_buf_free(&text);
+    return list;
+}
+
+static void explain_degrees(struct cs_planner *p)
+{
+    if (p->plan->context_rows > 0)
+        say(p, cs_arena_printf(p->arena,
+                               "A slot is split only where a rank would have more than %d of its "
+                               "rows%s; ranks work on different short slots.",
+                               p->plan->context_rows, p->plan->moves_heads ? list_degrees(p) : ""));
+}
+
 /* What a full slot asks of the ranks that share its rows. */
 static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
 {
@@ -160,11 +189,7 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
                cs_context_room(p->plan->budget.seq_tokens, p->placing.cp, p->plan->context_rows)));
     explain_exchange(p);
     explain_own_first(p);
-    if (p->plan->context_rows > 0)
-        say(p, cs_arena_printf(p->arena,
-                               "A slot is split only where a rank would have more than %d of its "
-                               "rows; ranks work on different short slots.",
-                               p->plan->context_rows));
+    explain_degrees(p);
     return CS_OK;
 }
 

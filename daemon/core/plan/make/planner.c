@@ -199,8 +199,12 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
                                 const struct cs_cluster *cluster, struct cs_arena *arena,
                                 struct cs_plan **out, int32_t *full, struct cs_err *err)
 {
-    struct cs_planner p = {
-        .spec = spec, .graph = graph, .cluster = cluster, .arena = arena, .full = full};
+    struct cs_planner p = {.spec = spec,
+                           .graph = graph,
+                           .whole = graph,
+                           .cluster = cluster,
+                           .arena = arena,
+                           .full = full};
     *full = -1;
     if (graph->n_branches < 1 || graph->n_branches > CS_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",

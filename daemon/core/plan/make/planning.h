@@ -9,6 +9,7 @@
 struct cs_planner {
     const struct cs_spec *spec;
     const struct cs_graph *graph; /* as a rank has it where ranks share matrices */
+    const struct cs_graph *whole; /* as the job has it */
     const struct cs_cluster *cluster;
     struct cs_arena *arena;
     struct cs_layer_cost *cost;   /* (graph->n_layers) */

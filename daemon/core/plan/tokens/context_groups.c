@@ -1,8 +1,6 @@
 /* Slots to groups of ranks, the heaviest first, between slots that all of them split. */
 #include "core/plan/tokens/context_groups.h"
 
-#include "core/plan/context.h"
-
 static double work_of(const struct cs_context_rule *rule, int32_t n_rows)
 {
     const double n = n_rows;
@@ -23,7 +21,7 @@ static void place(const struct cs_context_rule *rule, double work, struct cs_con
 {
     double best = busiest(busy, 0, group->n);
     group->first = 0;
-    for (int32_t f = 1; f + group->n <= rule->ranks; f++) {
+    for (int32_t f = 1; f + group->n <= rule->degrees.ranks; f++) {
         const double begin = busiest(busy, f, group->n);
         if (begin < best) {
             best = begin;
@@ -51,12 +49,11 @@ void cs_context_groups(const struct cs_context_rule *rule, const int32_t *n_rows
                        struct cs_context_group *out, double *busy)
 {
     int32_t begin = 0;
-    for (int32_t r = 0; r < rule->ranks; r++)
+    for (int32_t r = 0; r < rule->degrees.ranks; r++)
         busy[r] = 0;
     for (int32_t i = 0; i < n_slots; i++) {
-        out[i] = (struct cs_context_group){
-            -1, cs_context_degree(n_rows[i], rule->ranks, rule->rows_each)};
-        if (out[i].n < rule->ranks)
+        out[i] = (struct cs_context_group){-1, cs_context_degree(&rule->degrees, n_rows[i])};
+        if (out[i].n < rule->degrees.ranks)
             continue;
         place_between(rule, n_rows, begin, i, out, busy);
         place(rule, work_of(rule, n_rows[i]), &out[i], busy);

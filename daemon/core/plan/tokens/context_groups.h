@@ -7,7 +7,7 @@
 #ifndef CS_PLAN_TOKENS_CONTEXT_GROUPS_H
 #define CS_PLAN_TOKENS_CONTEXT_GROUPS_H
 
-#include <stdint.h>
+#include "core/plan/context.h"
 
 struct cs_context_group {
     int32_t first, n; /* ranks of the context: first .. first + n - 1 */
@@ -15,7 +15,7 @@ struct cs_context_group {
 
 /* What a slot of n rows costs: per_row n + per_pair n (n + 1) / 2. */
 struct cs_context_rule {
-    int32_t ranks, rows_each; /* as cs_context_degree (core/plan/context.h) has them */
+    struct cs_context_degrees degrees;
     double per_row, per_pair;
 };
 

@@ -32,6 +32,8 @@ struct cs_problem_at { /* one layer under one layout */
     struct cs_layer_work work;
     int64_t rows;                          /* of one rank */
     const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
+    const struct cs_context_work
+        *other; /* what else could move in it (cs_search_option), or NULL */
 };
 
 /* what so many bytes take; no time where the speed is not known */

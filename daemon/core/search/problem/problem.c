@@ -211,23 +211,26 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
 
 /* Of 2^i ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
  * first where that saves something. */
-static const struct cs_context_work *context_of(const struct cs_problem_builder *b, int32_t branch,
-                                                int32_t tp, int i)
+static void choose_context(const struct cs_problem_builder *b, int32_t branch, int i,
+                           struct cs_problem_at *at)
 {
-    const struct cs_problem_at at = {.tp = tp, .cp = 1 << i};
-    const struct cs_device_class link = link_of(b, &at);
+    const struct cs_device_class link = link_of(b, at);
     const struct cs_context_slot_costs of = {b->graph, &b->budget, &link, b->cost, b->profile};
+    at->context = at->other = NULL;
     if (branch != b->graph->llm || i == 0)
-        return NULL;
+        return;
+    const struct cs_context_work *heads = &b->heads[i];
     const struct cs_context_work *keys =
-        cs_context_prefers_own_first(&b->keys[i], &of, tp) ? &b->own_keys[i] : &b->keys[i];
-    if (!cs_spec_chooses_exchange(b->spec))
-        return cs_spec_moves_heads(b->spec) ? &b->heads[i] : keys;
-    if (b->spec->context_rows > 0 || !cs_context_heads_divide(b->graph, tp, at.cp, NULL))
-        return keys;
-    const struct cs_context_way by_keys = cs_context_way_of(keys, &of, tp),
-                                by_heads = cs_context_way_of(&b->heads[i], &of, tp);
-    return cs_context_prefers_heads(&by_keys, &by_heads) ? &b->heads[i] : keys;
+        cs_context_prefers_own_first(&b->keys[i], &of, at->tp) ? &b->own_keys[i] : &b->keys[i];
+    at->context = cs_spec_moves_heads(b->spec) ? heads : keys;
+    if (!cs_spec_chooses_exchange(b->spec) ||
+        !cs_context_heads_divide(b->graph, at->tp, at->cp, NULL))
+        return;
+    const struct cs_context_way by_keys = cs_context_way_of(keys, &of, at->tp),
+                                by_heads = cs_context_way_of(heads, &of, at->tp);
+    const bool prefers_heads = cs_context_prefers_heads(&by_keys, &by_heads);
+    at->context = prefers_heads ? heads : keys;
+    at->other = prefers_heads ? keys : heads;
 }
 
 /* The graphs of the rank with most experts of those that share them. */
@@ -255,6 +258,14 @@ static const struct cs_search_layer *fill_layers(const struct cs_problem_builder
     return layer;
 }
 
+static const struct cs_search_layer *fill_other(const struct cs_problem_builder *b,
+                                                const struct cs_branch *from,
+                                                struct cs_problem_at at)
+{
+    at.context = at.other;
+    return at.other != NULL ? fill_layers(b, from, at) : NULL;
+}
+
 /* of a slot there and back */
 static int64_t time_of(const struct cs_search_layer *layer, int32_t n)
 {
@@ -270,6 +281,9 @@ static void add_spread(const struct cs_problem_builder *b, int32_t branch, struc
                        struct cs_search_branch *out, struct cs_search_option *option)
 {
     const struct cs_branch *from = &b->whole->branches[branch];
+    const uint64_t can = at.context != NULL && at.context->moves_heads
+                             ? cs_context_heads_degrees(b->whole, at.tp, at.cp)
+                             : 0;
     struct cs_problem_builder own = *b;
     for (int s = 0; s < CS_PROBLEM_CONTEXTS && b->spread[s] != NULL; s++) {
         at.ep = 1 << s;
@@ -291,8 +305,10 @@ static void add_spread(const struct cs_problem_builder *b, int32_t branch, struc
                                        .ep = at.ep,
                                        .sp = at.sp,
                                        .moves_heads = at.context != NULL && at.context->moves_heads,
+                                       .can = can,
                                        .recompute = at.recompute,
-                                       .layer = layer};
+                                       .layer = layer,
+                                       .other = fill_other(&own, from, at)};
         if (b->whole->is_tied && from->encoder < 0)
             count_shared(b, at.tp, &o->shared);
     }
@@ -311,13 +327,12 @@ static void add_options(const struct cs_problem_builder *b, int32_t branch,
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
         for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++) {
-            const struct cs_context_work *context = context_of(b, branch, tp, c);
-            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++)
-                add_spread(
-                    b, branch,
-                    (struct cs_problem_at){
-                        .tp = tp, .cp = cp, .recompute = (enum cs_recompute)r, .context = context},
-                    out, option);
+            struct cs_problem_at at = {.tp = tp, .cp = cp};
+            choose_context(b, branch, c, &at);
+            for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
+                at.recompute = (enum cs_recompute)r;
+                add_spread(b, branch, at, out, option);
+            }
         }
     }
     out->option = option;

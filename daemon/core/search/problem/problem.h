@@ -25,9 +25,12 @@ struct cs_search_option {
     int32_t tp, cp;
     int32_t ep;       /* divides dp * cp; 0: 1 */
     bool sp;          /* its tp ranks split rows between products */
-    bool moves_heads; /* between ranks of the context: all of them split every slot */
+    bool moves_heads; /* between ranks of the context, not keys */
+    uint64_t can;     /* where they do: numbers of these ranks that can (cs_context_degrees) */
     enum cs_recompute recompute;
     const struct cs_search_layer *layer; /* (n_layers) */
+    /* of a context, where the other one of keys and heads moves; NULL: it cannot, or the job says which */
+    const struct cs_search_layer *other;
     /* bytes and parameters of a tied table that its two layers count both and one rank that has
      * them both holds once; where state is fp32 each has a gradient of its own */
     struct cs_search_layer shared;

@@ -15,6 +15,7 @@ int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_l
 static int64_t exchange_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
                               const struct cs_problem_at *at)
 {
+    const struct cs_context_degrees all = {.ranks = at->cp};
     struct cs_attention own = *cs_layer_attention(b->graph, layer);
     const int element = cs_device_element_bytes(b->device);
     if (!at->context->moves_heads)
@@ -22,7 +23,7 @@ static int64_t exchange_bytes(const struct cs_problem_builder *b, const struct c
                                         at->context->own_first, element),
                        at->tp);
     cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
-    return cs_context_heads_bytes(&own, at->cp, at->work.tokens, at->rows, element);
+    return cs_context_heads_bytes(&own, &all, at->work.tokens, at->rows, element);
 }
 
 /* Inputs, normed inputs and statistics are whole on every tp rank, or where rows are split of its own ones; heads and

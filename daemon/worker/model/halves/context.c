@@ -198,12 +198,16 @@ static void *await_keys(const struct call *c, int32_t group)
 
 bool cs_context_splits(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    return l->encoder < 0 && run->input->split != NULL;
+    const struct cs_input_split *split = run->input->split;
+    if (l->encoder >= 0 || split == NULL)
+        return false;
+    return split->group.n > 1 || !run->input->tables->context.moves_heads;
 }
 
 bool cs_context_moves_heads(const struct cs_run *run, const struct cs_layer_model *l)
 {
-    return cs_context_splits(run, l) && run->input->tables->context.moves_heads;
+    return cs_context_splits(run, l) && run->input->tables->context.moves_heads &&
+           cs_split_has_part(run->input->split);
 }
 
 int64_t cs_context_lse_rows(const struct cs_run *run, const struct cs_layer_model *l, int64_t rows)

@@ -17,9 +17,10 @@
 
 #include "worker/model/halves/heads.h"
 
-/* the layer's rows are split over ranks */
+/* The layer's rows are split over ranks: attention is by the functions below. Where heads move one rank alone has a slot
+ * as if it were not split. */
 bool cs_context_splits(const struct cs_run *run, const struct cs_layer_model *l);
-/* ... and heads move: a rank without rows has some all the same */
+/* ... and heads move, also to this rank: without rows it has some all the same */
 bool cs_context_moves_heads(const struct cs_run *run, const struct cs_layer_model *l);
 /* Rows for which lse is kept: the own ones, of all heads; or where heads move (context_heads.h) as many as there is
  * room for all rows of the rank's heads in. */

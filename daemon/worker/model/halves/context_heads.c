@@ -15,7 +15,8 @@ struct call {
     const struct cs_split_heads *rows;
     const int32_t *sums; /* where copies is above 1 */
     const struct cs_mask_plan *mask;
-    int32_t ranks, place, parts;
+    int32_t ranks, place, parts; /* of the slot's group, among these */
+    int32_t before;              /* ranks of the context that stand before them */
     int32_t first;               /* exchange of the first part */
     struct cs_context_heads own; /* of a part of this rank */
 };
@@ -47,8 +48,9 @@ static struct call begin(struct cs_run *run, const struct cs_layer_model *l,
                      .rows = &split->heads,
                      .sums = split->heads.at.sums[l->attention_id],
                      .mask = cs_mask_of(run, l),
-                     .ranks = split->ranks,
-                     .place = split->place};
+                     .ranks = split->group.n,
+                     .place = split->place - split->group.first,
+                     .before = split->group.first};
     static const struct cs_tp alone = {.ranks = 1};
     CS_ASSERT(
         cs_context_heads(l->attention, alone, c.ranks, &c.own)); /* they are its own already */
@@ -171,7 +173,7 @@ static void add_rows(const struct call *c, const struct cs_exchange *e, int64_t 
                      char *at_rows, char *at_heads, bool is_back)
 {
     const struct cs_run *run = c->run;
-    const int32_t *rows = run->input->split->tokens.rows, own = rows[c->place];
+    const int32_t *rows = run->input->split->tokens.rows + c->before, own = rows[c->place];
     if (e->context == NULL)
         return;
 
@@ -180,8 +182,8 @@ static void add_rows(const struct call *c, const struct cs_exchange *e, int64_t 
             cs_device_copy(run->device, is_back ? at_rows : at_heads, is_back ? at_heads : at_rows,
                            (size_t)(own * width) * run->ops->act_bytes);
         } else {
-            cs_exchange_add_acts(e, r, at_rows, own * width, !is_back);
-            cs_exchange_add_acts(e, r, at_heads, rows[r] * width, is_back);
+            cs_exchange_add_acts(e, c->before + r, at_rows, own * width, !is_back);
+            cs_exchange_add_acts(e, c->before + r, at_heads, rows[r] * width, is_back);
         }
         at_rows = cs_run_at(run, at_rows, c->rows->own * width);
         at_heads = cs_run_at(run, at_heads, rows[r] * width);
@@ -253,7 +255,7 @@ static float *lse_of(const struct call *c, float *lse, int32_t part)
 int64_t cs_context_heads_lse_rows(const struct cs_run *run)
 {
     const struct cs_input_split *s = run->input->split;
-    return ((int64_t)s->heads.rows + s->ranks - 1) / s->ranks;
+    return ((int64_t)s->heads.rows + s->group.n - 1) / s->group.n;
 }
 
 static void attend(const struct call *c, int32_t part, char *qkv, void *o, float *lse)

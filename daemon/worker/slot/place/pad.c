@@ -102,15 +102,20 @@ static bool is_of_own_rows(const struct cs_input *in)
     return in->split != NULL && !in->tables->context.moves_heads;
 }
 
+/* All rows are here, or they come, beside the own ones. */
+static int32_t rows_of_masks(const struct cs_input *in)
+{
+    const bool is_here = is_of_own_rows(in) || (in->split != NULL && in->split->group.n == 1);
+    return is_here ? in->llm_rows : bucket(in->mask[0].n_tokens, in->tables->budget->seq_tokens);
+}
+
 static void pad_masks(struct cs_input *in)
 {
     static const int32_t none = -1;
     static const uint64_t text = CS_MASK_TEXT;
     struct cs_mask_plan longest = in->mask[0], *mask = &longest;
     const bool is_own = is_of_own_rows(in);
-    const struct rows r = {in, mask->n_tokens,
-                           is_own ? in->llm_rows
-                                  : bucket(mask->n_tokens, in->tables->budget->seq_tokens)};
+    const struct rows r = {in, mask->n_tokens, rows_of_masks(in)};
     if (r.all == r.n)
         return;
     if (is_own)

@@ -156,13 +156,14 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
                              int32_t stage, const struct cs_layer *layer, int64_t rows, int element)
 {
     const int32_t cp = cs_plan_shape(plan, stage).cp;
+    const struct cs_context_degrees degrees = {.ranks = cp, .rows_each = plan->context_rows};
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
     if (cp > 1 && layer->mixer == CS_MIXER_DELTA)
         return stretch_bytes(cs_layer_arch(graph, layer), cp, rows, element);
     if (attention == NULL)
         return 0;
     if (plan->moves_heads)
-        return cs_context_heads_bytes(attention, cp, plan->budget.seq_tokens, rows, element);
+        return cs_context_heads_bytes(attention, &degrees, plan->budget.seq_tokens, rows, element);
     return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, plan->keys_own_first,
                             element);
 }
