@@ -6,14 +6,15 @@
 #   --wide    widths of SigLIP-so400m and Llama-3.2-1B, four layers each (else the sample's model)
 #   --train GLOBS  what trains (*)
 #   --steps N  of each job (60); measured are the steps from the thirtieth on
-#   --seq N   rows of a slot (576, wide 1344), --slots N a step's slots (8)
+#   --seq N   rows of a slot (576, wide 1316, with four pictures), --slots N a step's slots (8)
 #   --only REGEX  of the rows those whose names match
 # First a profile of the model on this machine is measured. "predicted" is what the job says before its first step,
 # "calibrated" after 22 (CPU ranks alone), "measured" the median, "data" the median of what the rank waited for its
 # samples that waited longest. Exit: 0, 77 no GPU.
 set -u
 gpus=2 train='*' steps=60 seq=576 slots=8 only=
-case " $* " in *" --wide "*) seq=1344 ;; esac # four of its samples, with pictures of 256 rows
+rows=
+case " $* " in *" --wide "*) seq=1316 rows='encoder_rows = { vision = 1024 },' ;; esac # of four samples: slots are full
 numbers='gpus train steps seq slots only' switches=layouts is_layouts=no
 . "$(dirname "$0")/../gpu/node.sh"
 make_model "$size" 256
@@ -37,11 +38,11 @@ return cs.job {
 LUA
 }
 found() { # PLANNER PROFILE
-  echo "cs.search { model = model, cluster = $devices, seq_tokens = $seq, batch_slots = $slots, planner = \"$1\", runs = true," \
+  echo "cs.search { model = model, cluster = $devices, seq_tokens = $seq, $rows batch_slots = $slots, planner = \"$1\", runs = true," \
     "compare = false, explain = false, top = 1, $2 }:plan(1)"
 }
 made() { # LAYOUT PROFILE
-  echo "cs.plan { model = model, cluster = $devices, seq_tokens = $seq, slots = $slots, $1 $2 }"
+  echo "cs.plan { model = model, cluster = $devices, seq_tokens = $seq, $rows slots = $slots, $1 $2 }"
 }
 profile='profile = "profile.json",'
 write_row profiled.lua "$(found cornstarch '')"
