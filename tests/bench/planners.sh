@@ -5,12 +5,12 @@
 #   --layouts  instead of planners' choices one layout of every kind that so many ranks have
 #   --wide    widths of SigLIP-so400m and Llama-3.2-1B, four layers each (else the sample's model)
 #   --train GLOBS  what trains (*)
-#   --steps N  of each job (60); measured are the steps from the thirtieth on
+#   --steps N  of each job (60); measured are the steps from the 33rd on
 #   --seq N   rows of a slot (576, wide 1316, with four pictures), --slots N a step's slots (8)
 #   --only REGEX  of the rows those whose names match
 # First a profile of the model on this machine is measured. "predicted" is what the job says before its first step,
-# "calibrated" after 22 (CPU ranks alone), "measured" the median, "data" the median of what the rank waited for its
-# samples that waited longest. Exit: 0, 77 no GPU.
+# "calibrated" after 22 (CPU ranks) or 32, "off" how much either is above what was measured: the median; "data" the
+# median of what the rank waited for its samples that waited longest. Exit: 0, 77 no GPU.
 set -u
 gpus=2 train='*' steps=60 seq=576 slots=8 only=
 rows=
@@ -48,7 +48,7 @@ profile='profile = "profile.json",'
 write_row profiled.lua "$(found cornstarch '')"
 "$C" profile profiled.lua --output profile.json >profile.txt 2>&1 || fail "profile: $(tail -n 3 profile.txt)"
 grep -E ' among |links' profile.txt
-printf '%-22s %9s %10s %9s %9s %7s  %s\n' row predicted calibrated measured data off layout
+printf '%-22s %9s %7s %10s %7s %9s %6s  %s\n' row predicted off calibrated off measured data layout
 row() { # NAME PLAN: runs it
   [[ $1 =~ $only ]] || return 0
   write_row row.lua "$2"
@@ -63,15 +63,16 @@ import json, re, statistics, sys
 job, name, log = sys.argv[1:]
 plan = json.load(open(job + "/plan.json"))
 rows = [json.loads(line) for line in open(job + "/journal")]
-steps = [r for r in rows if r["type"] == "runner.step" and r.get("kind", "train") == "train"][30:]
+steps = [r for r in rows if r["type"] == "runner.step" and r.get("kind", "train") == "train"][32:]
 measured = statistics.median(r["step_ns"] / 1e6 for r in steps)
 data = statistics.median(r["data_wait_us"] / 1e3 for r in steps)
 calibrated = re.search(r"calibrated: predicted step (\S+) ms \(was", open(log).read())
 predicted = plan["predicted_step_ns"] / 1e6
-best = float(calibrated[1]) if calibrated else predicted
+again = float(calibrated[1]) if calibrated else 0
 stages = ", ".join(f"{s['name']} {s['n_layers']}" for s in plan["stages"])
-print(f"{name:22} {predicted:9.3f} {best if calibrated else 0:10.3f} {measured:9.3f} {data:9.3f} "
-      f"{100 * (best / measured - 1):6.1f}%  {plan['schedule']}, {plan['n_ranks']} ranks: {stages}")
+off = lambda ms: f"{100 * (ms / measured - 1):6.1f}%"
+print(f"{name:22} {predicted:9.3f} {off(predicted)} {again:10.3f} {off(again) if again else '     -'} {measured:9.3f} "
+      f"{data:6.3f}  {plan['schedule']}, {plan['n_ranks']} ranks: {stages}")
 PY
 }
 if [ $is_layouts = no ]; then

@@ -7,7 +7,7 @@
 
 enum cs_event_kind {
     CS_EVENT_ACTION, /* an action of the program; action: id in the rank's list; value: CPU time in
-                        us */
+                        us, of a GPU its own */
     CS_EVENT_WAIT,   /* a thread waited: action it wanted to start; value: enum cs_wait */
     CS_EVENT_DATA,   /* waiting for the feeder */
     CS_EVENT_STEP,   /* begin to end of a step on this rank */

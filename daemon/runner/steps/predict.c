@@ -1,5 +1,5 @@
-/* The simulated step goes into the trace, so that it can be drawn above the measured ones. On CPU
- * ranks the first steps of a run tell what its stages cost; the prediction is then made again. */
+/* The simulated step goes into the trace, so that it can be drawn above the measured ones. The first steps of a run
+ * tell what its stages cost; the prediction is then made again. */
 #include "runner/steps/predict.h"
 
 #include <stdio.h>
@@ -13,6 +13,11 @@
 #include "core/sched/sim/waits.h"
 #include "core/wire/wire.h"
 #include "runner/state/records.h"
+
+static bool is_cpu(const struct cs_runner *r)
+{
+    return strcmp(r->generation.cluster.device->name, "cpu") == 0;
+}
 
 static enum cs_status write_record(struct cs_runner *r, const struct cs_program *program,
                                    const struct cs_sim_result *sim, bool is_again,
@@ -64,9 +69,8 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
     /* a profile is of the run that measured it: until this one has, readers show the plan's */
     snprintf(path, sizeof path, "%s/profile.json", r->job.dir);
     unlink(path);
-    if (strcmp(device.name, "cpu") == 0)
-        r->measured = cs_measured_new(r->generation.plan->n_stages, r->generation.plan->n_ranks,
-                                      r->generation.cluster.device, r->job.arena);
+    r->measured = cs_measured_new(r->generation.plan->n_stages, r->generation.plan->n_ranks,
+                                  r->generation.cluster.device, r->job.arena);
     return simulate(r, &options, false, &step_ns, err);
 }
 
@@ -99,7 +103,8 @@ static enum cs_status fit_waits(struct cs_runner *r, int32_t cores, struct cs_er
 
 static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
 {
-    int32_t cores = cs_usable_cores(); /* 0: as if there were no limit */
+    /* 0: as if there were no limit; ranks on GPUs share none */
+    const int32_t cores = is_cpu(r) ? cs_usable_cores() : 0;
     int64_t step_ns, before_ns = r->predicted_step_ns;
     const struct cs_sim_options options = {
         .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};
@@ -136,12 +141,13 @@ void cs_run_measure(struct cs_runner *r, int64_t step, int64_t step_ns,
                     const struct cs_span_keys *keys, const struct cs_span_events *events)
 {
     struct cs_err err = {0};
-    int64_t nth = step - r->job.first_step;
-    if (!r->measured || nth < CS_CALIBRATE_FIRST)
+    const int64_t nth = step - r->job.first_step,
+                  first = is_cpu(r) ? CS_CALIBRATE_FIRST : CS_CALIBRATE_GPU_FIRST;
+    if (!r->measured || nth < first)
         return;
     add_measured(r, keys, events);
     cs_measured_note_step(r->measured, step_ns);
-    if (nth < CS_CALIBRATE_LAST)
+    if (nth < first + CS_CALIBRATE_STEPS - 1)
         return;
     if (calibrate(r, &err) != CS_OK)
         cs_run_note(r, CS_WARN, "the prediction is not calibrated: %s", err.text);

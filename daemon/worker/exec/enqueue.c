@@ -86,7 +86,7 @@ static enum cs_status report(struct cs_exec *exec, int64_t base_ns, struct cs_er
         CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].begin, &begin, err));
         CS_TRY(d->mem->event_elapsed(d->handle, exec->base, exec->mark[i].end, &end, err));
         cs_exec_event(exec, CS_EVENT_ACTION, i, base_ns + (int64_t)(begin * 1e6),
-                      base_ns + (int64_t)(end * 1e6), 0);
+                      base_ns + (int64_t)(end * 1e6), (int64_t)((end - begin) * 1e3));
     }
     return CS_OK;
 }

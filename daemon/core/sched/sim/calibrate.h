@@ -1,6 +1,5 @@
-/* Measured costs: mean thread CPU time of the compute actions of every stage, over the first
- * training steps of a run on CPU ranks, and what the steps took beside it. They replace the roofline
- * guess in the simulator; the plan stays as it is. Messages and collectives keep the costs of the
+/* Measured costs: mean thread CPU time, on GPUs mean time on the device, of the compute actions of every stage, over
+ * the first training steps of a run, and what the steps took beside it. They replace the plan's costs in the simulator; the plan stays as it is. Messages and collectives keep the costs of the
  * device class and have those of waiting (core/sched/sim/waits.h) on top. */
 #ifndef CS_SCHED_SIM_CALIBRATE_H
 #define CS_SCHED_SIM_CALIBRATE_H
@@ -8,12 +7,13 @@
 #include "core/sched/sim/sim.h"
 #include "core/trace/span.h"
 
-/* training steps of a run that count, from 0: the first ones touch cold memory */
-enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_LAST = 21, CS_CALIBRATE_STEPS = 20 };
+/* Training steps of a run that count, from 0: the first ones touch cold memory, and in the first dozen on a GPU graphs of
+ * launches are made. */
+enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_GPU_FIRST = 12, CS_CALIBRATE_STEPS = 20 };
 
 struct cs_measured_cost {
     int64_t n;      /* actions seen */
-    int64_t cpu_us; /* their CPU time in all */
+    int64_t cpu_us; /* their CPU time, or the device's, in all */
 };
 
 struct cs_measured {
