@@ -14,6 +14,37 @@
 #include "runner/steps/step_reports.h"
 #include "runner/steps/weights.h"
 
+/* "3140 ms: plan 5, device 812, ...": what of the start of a rank took how long */
+static void put_start(const json_t *msg, struct cs_buf *out)
+{
+    json_int_t sum = 0;
+    size_t i;
+    json_t *part, *list = cs_msg_arr(msg, "start");
+    json_array_foreach(list, i, part) sum += json_integer_value(json_array_get(part, 1));
+    cs_buf_addf(out, "%lld ms", (long long)(sum + 500) / 1000);
+    json_array_foreach(list, i, part)
+    {
+        const char *what = json_string_value(json_array_get(part, 0));
+        const json_int_t us = json_integer_value(json_array_get(part, 1));
+        cs_buf_addf(out, "%s %s %lld", i == 0 ? ":" : ",", what != NULL ? what : "?",
+                    (long long)(us + 500) / 1000);
+    }
+}
+
+static void log_worker_ready(const struct cs_child *child, const json_t *msg)
+{
+    struct cs_buf start = {0};
+    put_start(msg, &start);
+    cs_log(child->runner->log, CS_INFO, "worker.ready", CS_KV("rank", child->rank),
+           CS_KV("params", cs_msg_int(msg, "params", 0)),
+           CS_KV("trained", cs_msg_int(msg, "trained", 0)),
+           CS_KV("state_bytes", cs_msg_int(msg, "state_bytes", 0)),
+           CS_KV("activation_bytes", cs_msg_int(msg, "activation_bytes", 0)),
+           CS_KV("scratch_bytes", cs_msg_int(msg, "scratch_bytes", 0)),
+           CS_KV("start", cs_buf_str(&start)));
+    cs_buf_free(&start);
+}
+
 static void on_ready(struct cs_child *child, const json_t *msg)
 {
     child->is_ready = true;
@@ -25,12 +56,7 @@ static void on_ready(struct cs_child *child, const json_t *msg)
                CS_KV("eval_samples", cs_msg_int(msg, "eval_samples", 0)),
                CS_KV("threads", child->runner->data_threads));
     else
-        cs_log(child->runner->log, CS_INFO, "worker.ready", CS_KV("rank", child->rank),
-               CS_KV("params", cs_msg_int(msg, "params", 0)),
-               CS_KV("trained", cs_msg_int(msg, "trained", 0)),
-               CS_KV("state_bytes", cs_msg_int(msg, "state_bytes", 0)),
-               CS_KV("activation_bytes", cs_msg_int(msg, "activation_bytes", 0)),
-               CS_KV("scratch_bytes", cs_msg_int(msg, "scratch_bytes", 0)));
+        log_worker_ready(child, msg);
     cs_life_ready(child->runner);
 }
 
@@ -49,8 +75,6 @@ static void on_done(struct cs_child *child, const json_t *msg)
 {
     cs_weights_report(child->runner, msg);
     child->is_done = true;
-    cs_str_copy(child->weights_hash, sizeof child->weights_hash,
-                cs_msg_str(msg, "weights_hash", ""));
 }
 
 /* Steps that are complete now; their last events are in the rings. */

@@ -1,9 +1,11 @@
 /* Weights that are no numbers: found and named; see safetensors.h. */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/base/buf.h"
+#include "core/base/system/parallel.h"
 #include "store/safetensors.h"
 
 int64_t cs_find_not_finite(const float *values, int64_t count)
@@ -44,6 +46,45 @@ enum cs_status cs_st_read_finite(const struct cs_st_tensor *tensor, int64_t firs
                 cs_buf_str(&place), isnan(out[bad]) ? "NaN" : "infinite as fp32");
     cs_buf_free(&place);
     return status;
+}
+
+/* A tensor that is read on several threads; err: that of the range before all others that failed. */
+struct reading {
+    const struct cs_st_tensor *tensor;
+    float *out;
+    pthread_mutex_t lock;
+    int64_t failed_at; /* INT64_MAX: nowhere */
+    struct cs_err err;
+};
+
+static void read_range(void *user, int64_t first, int64_t n)
+{
+    struct reading *r = user;
+    struct cs_err err = {0};
+    if (cs_st_read_finite(r->tensor, first, n, r->out + first, &err) == CS_OK)
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (first < r->failed_at) {
+        r->failed_at = first;
+        r->err = err;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+enum cs_status cs_st_read_all_finite(const struct cs_st_tensor *tensor, int threads, float *out,
+                                     struct cs_err *err)
+{
+    enum { RANGE = 1 << 18 };
+
+    struct reading r = {.tensor = tensor, .out = out, .failed_at = INT64_MAX};
+    pthread_mutex_init(&r.lock, NULL);
+    cs_parallel_for(threads, tensor->count, RANGE, read_range, &r);
+    pthread_mutex_destroy(&r.lock);
+    if (r.failed_at == INT64_MAX)
+        return CS_OK;
+    if (err != NULL)
+        *err = r.err;
+    return r.err.status;
 }
 
 enum cs_status cs_st_check_finite(const struct cs_st_tensor *tensor, struct cs_err *err)

@@ -17,9 +17,13 @@ struct cs_fs_out {
     char path[CS_PATH_CAP], temp[CS_PATH_CAP];
     int fd;
     bool is_committed;
-    uint64_t needed_bytes;
+    uint64_t needed_bytes, written_bytes;
     struct cs_xxh3 *hash;
 };
+
+/* What is hashed while it is in the cache, and handed to the disk at once: the fsync at the end then waits for the
+ * last of it alone. */
+enum { BLOCK_BYTES = 16 << 20 };
 
 static enum cs_status fail_write(const struct cs_fs_out *out, struct cs_err *err)
 {
@@ -57,11 +61,10 @@ out:
     return status;
 }
 
-enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t bytes,
-                               struct cs_err *err)
+static enum cs_status write_block(struct cs_fs_out *out, const char *at, size_t bytes,
+                                  struct cs_err *err)
 {
-    const char *at = data;
-    cs_xxh3_add(out->hash, data, bytes);
+    cs_xxh3_add(out->hash, at, bytes);
     while (bytes > 0) {
         ssize_t n = write(out->fd, at, bytes);
         if (n == -1 && errno == EINTR)
@@ -70,6 +73,23 @@ enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t b
             return fail_write(out, err);
         at += n;
         bytes -= (size_t)n;
+        out->written_bytes += (uint64_t)n;
+    }
+    return CS_OK;
+}
+
+enum cs_status cs_fs_out_write(struct cs_fs_out *out, const void *data, size_t bytes,
+                               struct cs_err *err)
+{
+    const char *at = data;
+    for (size_t n; bytes > 0; at += n, bytes -= n) {
+        n = bytes < BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        const uint64_t begun = out->written_bytes / BLOCK_BYTES;
+        CS_TRY(write_block(out, at, n, err));
+        const uint64_t full = out->written_bytes / BLOCK_BYTES;
+        if (full > begun) /* not all file systems can: fsync does it then */
+            (void)sync_file_range(out->fd, (off_t)(begun * BLOCK_BYTES),
+                                  (off_t)((full - begun) * BLOCK_BYTES), SYNC_FILE_RANGE_WRITE);
     }
     return CS_OK;
 }

@@ -428,7 +428,7 @@ static void widen(enum cs_dtype dtype, const unsigned char *from, size_t n, floa
 enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
                               float *out, struct cs_err *err)
 {
-    enum { CHUNK = 2048 };
+    enum { CHUNK = 8192 };
 
     unsigned char chunk[CHUNK * 8];
     size_t width = cs_dtype_bytes(tensor->dtype);

@@ -64,6 +64,9 @@ enum cs_status cs_st_read_f32(const struct cs_st_tensor *tensor, int64_t first, 
 /* the same, and CS_CORRUPT with file, tensor and index where an element is NaN or infinite as fp32 */
 enum cs_status cs_st_read_finite(const struct cs_st_tensor *tensor, int64_t first, int64_t count,
                                  float *out, struct cs_err *err) CS_NODISCARD;
+/* all of it so, on several threads: the first such element is told */
+enum cs_status cs_st_read_all_finite(const struct cs_st_tensor *tensor, int threads, float *out,
+                                     struct cs_err *err) CS_NODISCARD;
 /* that of a whole tensor of floats, its values thrown away */
 enum cs_status cs_st_check_finite(const struct cs_st_tensor *tensor,
                                   struct cs_err *err) CS_NODISCARD;

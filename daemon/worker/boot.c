@@ -61,7 +61,9 @@ static enum cs_status open_device(struct cs_boot *b, struct cs_err *err)
 {
     CS_TRY(cs_device_open(cs_msg_str(b->generation.msg, "device", "cpu:0"),
                           cs_msg_str(b->generation.msg, "precision", NULL), &b->device, err));
-    return keep_plans(b, err);
+    CS_TRY(keep_plans(b, err));
+    cs_laps_take(&b->generation.laps, "device");
+    return CS_OK;
 }
 
 static enum cs_status open_all(struct cs_boot *b, json_t *msg, struct cs_err *err)
@@ -98,12 +100,23 @@ void cs_boot_close(struct cs_boot *boot)
     *boot = (struct cs_boot){.generation = {.rank = -1}};
 }
 
+/* [part, microseconds] in the order of what happened */
+static json_t *told_laps(const struct cs_laps *laps)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < laps->n; i++)
+        json_array_append_new(
+            list, json_pack("[s, I]", laps->lap[i].what, (json_int_t)(laps->lap[i].ns / 1000)));
+    return list;
+}
+
 enum cs_status cs_boot_ready(struct cs_boot *boot, json_t **ready, struct cs_err *err)
 {
-    const struct cs_generation *g = &boot->generation;
+    struct cs_generation *g = &boot->generation;
     const struct cs_program *program;
     const int slots = g->plan->slots > 0 ? cs_plan_own_slots(g->plan, g->plan->slots) : 1;
     CS_TRY(cs_trainer_program(g->trainer, slots, false, &program, err));
+    cs_laps_take(&g->laps, "program");
     int64_t held = 0, trained = 0;
     for (int32_t i = 0; i < g->trainer->params->n; i++) {
         const struct cs_shard *t = &g->trainer->params->shard[i];
@@ -120,5 +133,6 @@ enum cs_status cs_boot_ready(struct cs_boot *boot, json_t **ready, struct cs_err
     cs_msg_set_int(*ready, "state_bytes", (int64_t)(params->weight_bytes + params->state_bytes));
     cs_msg_set_int(*ready, "activation_bytes", (int64_t)m.kept);
     cs_msg_set_int(*ready, "scratch_bytes", (int64_t)(m.scratch + m.boundary));
+    cs_msg_set(*ready, "start", told_laps(&g->laps));
     return CS_OK;
 }

@@ -124,7 +124,10 @@ static enum cs_status load_weights(struct cs_generation *g, struct cs_err *err)
 enum cs_status cs_generation_read(json_t *msg, struct cs_generation *out, struct cs_err *err)
 {
     *out = (struct cs_generation){.msg = msg, .rank = -1};
-    return read_values(out, err);
+    cs_laps_begin(&out->laps);
+    CS_TRY(read_values(out, err));
+    cs_laps_take(&out->laps, "plan");
+    return CS_OK;
 }
 
 enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_device *device,
@@ -133,6 +136,7 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
     struct cs_generation *g = generation;
     CS_TRY(connect_peers(g, err));
     CS_TRY(connect_devices(g, device, err));
+    cs_laps_take(&g->laps, "communicators");
     const struct cs_trainer_config config = {
         .spec = g->spec,
         .graph = g->graph,
@@ -149,9 +153,12 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
         .ring = ring,
         .rank = g->rank,
         .deadline_ms = g->deadline_ms,
+        .laps = &g->laps,
     };
     CS_TRY(cs_trainer_new(&config, &g->trainer, err));
-    return load_weights(g, err);
+    CS_TRY(load_weights(g, err));
+    cs_laps_take(&g->laps, "weights");
+    return CS_OK;
 }
 
 void cs_generation_abort(struct cs_generation *generation)

@@ -4,6 +4,7 @@
 #ifndef CS_WORKER_GENERATION_H
 #define CS_WORKER_GENERATION_H
 
+#include "core/base/system/laps.h"
 #include "worker/train/trainer.h"
 
 struct cs_generation {
@@ -26,6 +27,7 @@ struct cs_generation {
     struct cs_context_comm *copies;  /* NULL: the host, or no encoder has copies */
     struct cs_replicas *replicas;    /* NULL: one */
     struct cs_trainer *trainer;      /* parameters and programs */
+    struct cs_laps laps;             /* what of its making took how long */
 };
 
 /* Documents and place. Takes the reference of msg, also on failure; cs_generation_leave either way. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/system/pages.h"
+
 struct cs_saver {
     struct cs_params *params;
     char *dir;
@@ -69,7 +71,7 @@ static enum cs_status make_room(struct cs_saver *s, struct cs_err *err)
         (s->range = malloc(most * sizeof *s->range)) == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
                        most * sizeof *s->range);
-    if (s->copy == NULL && (s->copy = malloc(floats * sizeof *s->copy)) == NULL)
+    if (s->copy == NULL && (s->copy = cs_alloc_array(floats * sizeof *s->copy)) == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to copy %zu bytes of parameters",
                        floats * sizeof *s->copy);
     return CS_OK;

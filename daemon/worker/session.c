@@ -113,12 +113,6 @@ static void report_save(void *user, int64_t step, enum cs_status status,
     cs_control_send(s->control, msg);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct cs_shard *const *x = a, *const *y = b;
-    return strcmp((*x)->param->name, (*y)->param->name);
-}
-
 /* What replicas and ranks of a stage have is whole on the first of them, which tells it. */
 static bool tells(const struct cs_params *p)
 {
@@ -173,42 +167,19 @@ static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, str
     return CS_OK;
 }
 
-/* SHA-256 over name and values of the trained parameters this rank answers for, by name; with one
- * rank it is the hash of the model. weights: [id, xxh3] of all it answers for, frozen ones too. */
+/* The hashes of all that this rank answers for, frozen ones too. */
 static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
 {
     struct cs_params *p = s->trainer->params;
-    const struct cs_shard **list = calloc((size_t)p->n + 1, sizeof *list);
-    CS_ASSERT(list != NULL);
     json_t *msg = cs_msg_new("worker.done"), *weights = json_array();
     enum cs_status status = CS_OK;
-    const float *values;
-    int n = 0;
-    char hash[65] = "";
-    for (int32_t i = 0; status == CS_OK && i < p->n; i++) {
-        const struct cs_shard *t = &p->shard[i];
-        if (!t->is_counted)
-            continue;
-        status = add_weight(s, t, weights, err);
-        if (t->grad != NULL)
-            list[n++] = t;
-    }
+    for (int32_t i = 0; status == CS_OK && i < p->n; i++)
+        if (p->shard[i].is_counted)
+            status = add_weight(s, &p->shard[i], weights, err);
     if (status == CS_OK)
         status = add_tied_copy(s, msg, err);
-    qsort(list, (size_t)n, sizeof *list, by_name);
-    struct cs_sha256 *sha = cs_sha256_new();
-    for (int i = 0; status == CS_OK && i < n; i++) {
-        status = whole_values(s, list[i], &values, err);
-        cs_sha256_add(sha, list[i]->param->name, strlen(list[i]->param->name) + 1);
-        if (status == CS_OK && tells(p))
-            cs_sha256_add(sha, values, (size_t)list[i]->whole->count * sizeof *values);
-    }
-    cs_sha256_end(sha, hash);
-    cs_sha256_free(sha);
-    free(list);
     cs_msg_set_int(msg, "rank", s->rank);
     cs_msg_set_int(msg, "step", s->step);
-    cs_msg_set_str(msg, "weights_hash", tells(p) ? hash : "");
     cs_msg_set(msg, "weights", weights);
     if (status == CS_OK)
         cs_control_send(s->control, msg);

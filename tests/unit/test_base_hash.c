@@ -123,6 +123,22 @@ static void filling_equals_single_draws_from_any_start(void **state)
     assert_true(fabs((double)cs_philox_normal(5, 7, 0) - (double)cs_philox_normal(5, 8, 0)) > 0);
 }
 
+static void values_do_not_depend_on_threads(void **state)
+{
+    enum { N = 200001 };
+
+    static float whole[N + 1], parts[N + 1];
+    static const int threads[] = {0, 1, 2, 7};
+    (void)state;
+    cs_philox_fill_normal(5, 7, 0, N, 0.02, whole);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        memset(parts, 0xff, sizeof parts);
+        memset(&whole[N], 0xff, sizeof *whole);
+        cs_philox_fill_normal_on(threads[i], 5, 7, N, 0.02, parts);
+        assert_memory_equal(parts, whole, sizeof parts); /* nothing behind the last either */
+    }
+}
+
 static void uniforms_stay_in_the_unit_interval(void **state)
 {
     double sum = 0;
@@ -145,6 +161,7 @@ int main(void)
         cmocka_unit_test(philox_equals_known_answers_of_random123),
         cmocka_unit_test(normals_have_the_right_moments),
         cmocka_unit_test(filling_equals_single_draws_from_any_start),
+        cmocka_unit_test(values_do_not_depend_on_threads),
         cmocka_unit_test(uniforms_stay_in_the_unit_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +14,12 @@
 
 #include <cmocka.h>
 
+#include "core/base/system/clock.h"
 #include "core/base/system/cores.h"
 #include "core/base/system/io.h"
+#include "core/base/system/laps.h"
+#include "core/base/system/pages.h"
+#include "core/base/system/parallel.h"
 #include "core/program/dirs.h"
 #include "core/program/temp.h"
 #include "support/limited.h"
@@ -372,6 +377,73 @@ static void cores_are_at_most_what_the_groups_allow(void **state)
     assert_true(cs_usable_cores() >= 1);
 }
 
+static void count_turns(void *user, int64_t first, int64_t n)
+{
+    atomic_int *turns = user;
+    for (int64_t i = first; i < first + n; i++)
+        atomic_fetch_add(&turns[i], 1);
+}
+
+static void a_parallel_loop_has_every_turn_once(void **state)
+{
+    static const int64_t counts[] = {0, 1, 63, 64, 65, 1000};
+    static const int threads[] = {0, 1, 3, 300};
+
+    (void)state;
+    for (size_t c = 0; c < CS_ARRAY_LEN(counts); c++)
+        for (size_t t = 0; t < CS_ARRAY_LEN(threads); t++)
+            for (int64_t grain = 1; grain <= 64; grain *= 64) {
+                static atomic_int turns[1001];
+                for (int i = 0; i < 1001; i++)
+                    atomic_store(&turns[i], 0);
+                cs_parallel_for(threads[t], counts[c], grain, count_turns, turns);
+                for (int64_t i = 0; i < 1001; i++)
+                    assert_int_equal(atomic_load(&turns[i]), i < counts[c]);
+            }
+}
+
+static void cores_are_shared_and_nobody_has_none(void **state)
+{
+    (void)state;
+    assert_int_equal(cs_cores_each(0), cs_usable_cores());
+    assert_int_equal(cs_cores_each(1), cs_usable_cores());
+    assert_int_equal(cs_cores_each(1 << 20), 1);
+}
+
+static void laps_add_up(void **state)
+{
+    struct cs_laps laps;
+    (void)state;
+    cs_laps_take(NULL, "nobody asks");
+    const int64_t begun = cs_now_ns();
+    cs_laps_begin(&laps);
+    for (int i = 0; i < CS_LAPS_MAX + 3; i++)
+        cs_laps_take(&laps, i == 0 ? "first" : "later");
+    assert_int_equal(laps.n, CS_LAPS_MAX);
+    assert_string_equal(laps.lap[0].what, "first");
+    assert_string_equal(laps.lap[CS_LAPS_MAX - 1].what, "later");
+    for (int i = 0; i < laps.n; i++)
+        assert_true(laps.lap[i].ns >= 0);
+    assert_true(cs_laps_sum_ns(&laps) >= 0 && cs_laps_sum_ns(&laps) <= cs_now_ns() - begun);
+    struct cs_laps slow = {.last_ns = cs_now_ns() - 1000000000};
+    cs_laps_take(&slow, "a second");
+    assert_true(slow.lap[0].ns >= 1000000000 && cs_laps_sum_ns(&slow) == slow.lap[0].ns);
+}
+
+static void arrays_are_aligned_and_all_of_them_is_there(void **state)
+{
+    static const size_t bytes[] = {0, 1, 4096, (size_t)40 << 20};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(bytes); i++) {
+        char *p = cs_alloc_array(bytes[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 256, 0);
+        memset(p, 1, bytes[i]);
+        free(p);
+    }
+    assert_null(cs_alloc_array(SIZE_MAX - 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +462,10 @@ int main(void)
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(path_that_does_not_fit_is_a_limit),
         cmocka_unit_test(cores_are_at_most_what_the_groups_allow),
+        cmocka_unit_test(cores_are_shared_and_nobody_has_none),
+        cmocka_unit_test(a_parallel_loop_has_every_turn_once),
+        cmocka_unit_test(laps_add_up),
+        cmocka_unit_test(arrays_are_aligned_and_all_of_them_is_there),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

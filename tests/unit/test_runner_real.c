@@ -16,9 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "runner/job/job.h"
 #include "runner/runner.h"
+#include "store/ckpt/checkpoint.h"
 #include "support/chat.h"
 #include "support/spec.h"
 #include "support/tmpdir.h"
@@ -228,6 +231,66 @@ static void assert_same_end(const struct job *a, const struct job *b)
     json_decref(sb);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct cs_param *const *)a)->name,
+                  (*(const struct cs_param *const *)b)->name);
+}
+
+/* The hash of the weights is SHA-256 over names, with their NUL, and fp32 values of what is trained, by name. */
+static void assert_hash_is_of_the_checkpoint(const struct job *made)
+{
+    struct cs_run_job job;
+    struct cs_ckpt *ckpt = NULL;
+    struct cs_err err = {0};
+    char hash[65];
+    assert_int_equal(cs_run_job_open(made->path, &job, &err), CS_OK);
+    char at[400];
+    snprintf(at, sizeof at, "%s/ckpt/ckpt-%d", made->path, STEPS - 1);
+    assert_int_equal(cs_ckpt_open(at, &ckpt, &err), CS_OK);
+    const struct cs_param **param = calloc((size_t)job.graph->n_params, sizeof *param);
+    for (int i = 0; i < job.graph->n_params; i++)
+        param[i] = &job.graph->params[i];
+    qsort(param, (size_t)job.graph->n_params, sizeof *param, by_name);
+    struct cs_sha256 *sha = cs_sha256_new();
+    for (int i = 0; i < job.graph->n_params; i++) {
+        float *value = malloc((size_t)param[i]->count * sizeof *value);
+        assert_true(param[i]->is_trainable);
+        assert_int_equal(cs_ckpt_read(ckpt, param[i], "master", value, &err), CS_OK);
+        cs_sha256_add(sha, param[i]->name, strlen(param[i]->name) + 1);
+        cs_sha256_add(sha, value, (size_t)param[i]->count * sizeof *value);
+        free(value);
+    }
+    cs_sha256_end(sha, hash);
+    cs_sha256_free(sha);
+    free(param);
+    cs_ckpt_close(ckpt);
+    cs_run_job_close(&job);
+    json_t *end = json_load_file(tmpdir_path(made->path, "state.json"), 0, NULL);
+    assert_string_equal(cs_msg_str(end, "weights_hash", ""), hash);
+    json_decref(end);
+}
+
+/* every rank says what its start took, part by part */
+static void assert_starts_are_told(const struct job *job, int ranks)
+{
+    size_t bytes = 0;
+    char *log = tmpdir_read(tmpdir_path(job->path, "logs/runner.log"), &bytes);
+    const char *at = log;
+    for (int r = 0; r < ranks; r++) {
+        at = strstr(at, " start=\"");
+        assert_non_null(at);
+        long long ms, plan, device;
+        assert_int_equal(
+            sscanf(at, " start=\"%lld ms: plan %lld, device %lld,", &ms, &plan, &device), 3);
+        assert_true(ms >= plan + device - 1 && plan >= 0 && device >= 0);
+        const char *end = strchr(at, '\n'), *last = strstr(at, ", program ");
+        assert_true(end != NULL && last != NULL && last < end);
+        at = end;
+    }
+    free(log);
+}
+
 static void three_ranks_equal_two_to_the_bit(void **state)
 {
     struct job *a = *state, b = *a;
@@ -236,6 +299,8 @@ static void three_ranks_equal_two_to_the_bit(void **state)
     write_job(&b, "12", &(struct cs_test_spec){.llm_pp = 2, .steps = STEPS});
     run_to_the_end(&b);
     assert_same_end(a, &b);
+    assert_starts_are_told(&b, 3);
+    assert_hash_is_of_the_checkpoint(&b);
 }
 
 static void killed_and_resumed_equals_undisturbed_to_the_bit(void **state)

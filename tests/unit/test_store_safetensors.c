@@ -462,6 +462,55 @@ static void golden_files_open_and_hold_sane_values(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)
 
+/* larger than a block of writing, and than many ranges of reading */
+static void large_tensors_are_written_and_read_in_parts(void **state)
+{
+    enum { N = 5000003 };
+
+    const char *path = tmpdir_path(*state, "large.safetensors");
+    float *values = malloc(N * sizeof *values), *back = malloc(N * sizeof *back);
+    struct cs_st_file *file = NULL;
+    struct cs_err err = {0};
+    char hash[33], want[33];
+    uint64_t bytes = 0;
+    size_t size = 0;
+    assert_non_null(values);
+    assert_non_null(back);
+    for (int i = 0; i < N; i++)
+        values[i] = (float)(i % 251) - 125; /* bf16 has them too */
+    for (int pass = 0; pass < 3; pass++) {
+        struct cs_st_out out = {.name = "w",
+                                .dtype = pass == 0 ? CS_F32 : CS_BF16,
+                                .n_dims = 1,
+                                .dim = {N},
+                                .data = values,
+                                .is_f32 = 1};
+        for (int i = 2999999; pass == 2 && i < N;
+             i += 100000) /* of all of them the first is told */
+            values[i] = NAN;
+        assert_int_equal(cs_st_write(path, &out, 1, hash, &bytes, NULL), CS_OK);
+        char *all = tmpdir_read(path, &size);
+        assert_int_equal(size, bytes);
+        cs_xxh3_128_hex(all, size, want);
+        assert_string_equal(hash, want);
+        free(all);
+        assert_int_equal(cs_st_open(path, &file, &err), CS_OK);
+        memset(back, 0, N * sizeof *back);
+        const enum cs_status status =
+            cs_st_read_all_finite(cs_st_at(file, 0), 3, back, pass == 2 ? &err : NULL);
+        if (pass < 2) {
+            assert_int_equal(status, CS_OK);
+            assert_memory_equal(back, values, N * sizeof *back);
+        } else {
+            assert_int_equal(status, CS_CORRUPT);
+            assert_non_null(strstr(err.text, "element [2999999] is NaN"));
+        }
+        cs_st_close(file);
+    }
+    free(values);
+    free(back);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +526,7 @@ int main(void)
         TEST(floats_are_read_as_fp32_from_any_start),
         TEST(full_disk_is_an_error_and_keeps_the_old_file),
         TEST(golden_files_open_and_hold_sane_values),
+        TEST(large_tensors_are_written_and_read_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

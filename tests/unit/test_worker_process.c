@@ -113,6 +113,20 @@ static void send_boot(struct cluster *c, int rank, const char *resume)
     cs_control_send(c->control[rank], boot);
 }
 
+/* [part, microseconds] of all that a rank does before it is ready, each once */
+static void check_start(const json_t *start)
+{
+    static const char *const parts[] = {"plan",    "device",     "communicators",
+                                        "tables",  "parameters", "interpreter",
+                                        "buffers", "weights",    "program"};
+    assert_int_equal(json_array_size(start), CS_ARRAY_LEN(parts));
+    for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++) {
+        const json_t *part = json_array_get(start, i);
+        assert_string_equal(json_string_value(json_array_get(part, 0)), parts[i]);
+        assert_true(json_integer_value(json_array_get(part, 1)) >= 0);
+    }
+}
+
 static void start_workers(struct cluster *c, const char *resume)
 {
     struct cs_err err = {0};
@@ -144,6 +158,7 @@ static void start_workers(struct cluster *c, const char *resume)
     char hash[RANKS][65];
     for (int r = 0; r < RANKS; r++) {
         json_t *ready = read_message(c, r, "worker.ready");
+        check_start(cs_msg_arr(ready, "start"));
         snprintf(hash[r], sizeof hash[r], "%s", cs_msg_str(ready, "program_hash", ""));
         json_decref(ready);
     }

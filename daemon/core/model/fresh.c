@@ -7,15 +7,15 @@
 #include "core/model/graph.h"
 
 void cs_param_fill_fresh(const struct cs_module *module, uint64_t seed,
-                         const struct cs_param *param, float *out)
+                         const struct cs_param *param, int threads, float *out)
 {
     const uint64_t name = cs_fnv1a64(param->name, strlen(param->name));
     if (param->init == CS_INIT_NORMAL)
-        cs_philox_fill_normal(seed, name, 0, param->count, (double)module->arch.initializer_range,
-                              out);
+        cs_philox_fill_normal_on(threads, seed, name, param->count,
+                                 (double)module->arch.initializer_range, out);
     else if (param->init == CS_INIT_FAN_IN)
-        cs_philox_fill_normal(seed, name, 0, param->count, 1.0 / sqrt(3.0 * (double)param->dim[1]),
-                              out);
+        cs_philox_fill_normal_on(threads, seed, name, param->count,
+                                 1.0 / sqrt(3.0 * (double)param->dim[1]), out);
     else if (param->init == CS_INIT_DECAY)
         cs_philox_fill_decay(seed, name, param->count, out);
     else

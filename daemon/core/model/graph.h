@@ -159,9 +159,10 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
 const struct cs_module *cs_graph_llm(const struct cs_graph *graph);
 const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder);
 
-/* The values (count) of a parameter that no file brings, for a job of that seed. */
+/* The values (count) of a parameter that no file brings, for a job of that seed; made on several
+ * threads. */
 void cs_param_fill_fresh(const struct cs_module *module, uint64_t seed,
-                         const struct cs_param *param, float *out);
+                         const struct cs_param *param, int threads, float *out);
 
 /* The layer's own module; its architecture has the blocks that are kept. */
 const struct cs_arch *cs_layer_arch(const struct cs_graph *graph, const struct cs_layer *layer);

@@ -4,6 +4,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/base/system/cores.h"
 #include "input/make/model_parts.h"
 
 /* Standard deviation of a fresh weight. Positions start as strong as the patches beside them, else
@@ -25,7 +26,7 @@ static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, 
 {
     uint64_t name = cs_fnv1a64(info->name, strlen(info->name));
     if (info->init == CS_INIT_NORMAL)
-        cs_philox_fill_normal(seed, name, 0, n, spread(info, arch), out);
+        cs_philox_fill_normal_on(cs_cores_each(1), seed, name, n, spread(info, arch), out);
     else if (info->init == CS_INIT_DECAY)
         cs_philox_fill_decay(seed, name, n, out);
     else

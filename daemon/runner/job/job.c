@@ -1,12 +1,14 @@
 /* Reads the job directory: the specification, its graph; hashes what a checkpoint holds. */
 #include "runner/job/job.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/system/pages.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
 #include "store/ckpt/checkpoint.h"
@@ -56,22 +58,48 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-static enum cs_status hash_params(const struct cs_ckpt *ckpt, const struct cs_param **param, int n,
-                                  struct cs_sha256 *sha, struct cs_err *err)
+/* Reads parameters one behind the other into two buffers: one is hashed while the next one is read. */
+struct reader {
+    const struct cs_ckpt *ckpt;
+    const struct cs_param **param; /* (n) */
+    int n, at;                     /* at: the one being read */
+    float *value[2];
+    enum cs_status status; /* of that one */
+    struct cs_err err;
+};
+
+static void *read_one(void *arg)
 {
-    for (int i = 0; i < n; i++) {
-        size_t bytes = (size_t)param[i]->count * sizeof(float);
-        float *value = malloc(bytes ? bytes : 1);
-        if (!value)
-            return cs_fail(err, CS_NO_MEMORY, "%zu bytes for %s", bytes, param[i]->name);
-        enum cs_status status = cs_ckpt_read(ckpt, param[i], "master", value, err);
-        if (status == CS_OK) {
-            cs_sha256_add(sha, param[i]->name, strlen(param[i]->name) + 1);
-            cs_sha256_add(sha, value, bytes);
-        }
-        free(value);
-        CS_TRY(status);
+    struct reader *r = arg;
+    r->status = cs_ckpt_read(r->ckpt, r->param[r->at], "master", r->value[r->at % 2], &r->err);
+    return NULL;
+}
+
+static void hash_one(struct cs_sha256 *sha, const struct cs_param *param, const float *value)
+{
+    cs_sha256_add(sha, param->name, strlen(param->name) + 1);
+    cs_sha256_add(sha, value, (size_t)param->count * sizeof *value);
+}
+
+static enum cs_status hash_params(struct reader *r, struct cs_sha256 *sha, struct cs_err *err)
+{
+    for (r->at = 0; r->at < r->n;) {
+        pthread_t thread;
+        const struct cs_param *done = r->at > 0 ? r->param[r->at - 1] : NULL;
+        const bool has_thread = pthread_create(&thread, NULL, read_one, r) == 0;
+        if (!has_thread)
+            read_one(r);
+        if (done != NULL)
+            hash_one(sha, done, r->value[(r->at - 1) % 2]);
+        if (has_thread)
+            pthread_join(thread, NULL);
+        if (r->status != CS_OK && err != NULL)
+            *err = r->err;
+        CS_TRY(r->status);
+        r->at++;
     }
+    if (r->n > 0)
+        hash_one(sha, r->param[r->n - 1], r->value[(r->n - 1) % 2]);
     return CS_OK;
 }
 
@@ -81,18 +109,27 @@ enum cs_status cs_run_job_weights_hash(const struct cs_run_job *job, const char 
     struct cs_ckpt *ckpt = NULL;
     CS_TRY(cs_ckpt_open(checkpoint, &ckpt, err));
     const struct cs_graph *graph = job->graph;
-    const struct cs_param **param = calloc((size_t)graph->n_params + 1, sizeof *param);
-    CS_ASSERT(param);
-    int n = 0;
+    struct reader r = {.ckpt = ckpt, .param = calloc((size_t)graph->n_params + 1, sizeof *r.param)};
+    CS_ASSERT(r.param);
+    int64_t most = 0;
     for (int i = 0; i < graph->n_params; i++)
-        if (graph->params[i].is_trainable)
-            param[n++] = &graph->params[i];
-    qsort(param, (size_t)n, sizeof *param, by_name);
+        if (graph->params[i].is_trainable) {
+            r.param[r.n++] = &graph->params[i];
+            most = graph->params[i].count > most ? graph->params[i].count : most;
+        }
+    qsort(r.param, (size_t)r.n, sizeof *r.param, by_name);
     struct cs_sha256 *sha = cs_sha256_new();
-    enum cs_status status = hash_params(ckpt, param, n, sha, err);
+    for (int i = 0; i < 2; i++)
+        r.value[i] = cs_alloc_array((size_t)most * sizeof *r.value[i]);
+    enum cs_status status =
+        r.value[0] != NULL && r.value[1] != NULL
+            ? hash_params(&r, sha, err)
+            : cs_fail(err, CS_NO_MEMORY, "no memory for two parameters of %lld", (long long)most);
     cs_sha256_end(sha, out);
     cs_sha256_free(sha);
-    free(param);
+    for (int i = 0; i < 2; i++)
+        free(r.value[i]);
+    free(r.param);
     cs_ckpt_close(ckpt);
     return status;
 }

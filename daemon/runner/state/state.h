@@ -46,7 +46,7 @@ struct cs_child {
     int exit_code, signal; /* once it has exited */
     struct cs_err error;   /* what it reported; status CS_OK: nothing */
     int64_t error_step;
-    char error_action[256], program_hash[65], weights_hash[65];
+    char error_action[256], program_hash[65];
     /* a worker's ring, and events of steps that are not finished yet */
     void *ring_memory;
     struct cs_ring ring;

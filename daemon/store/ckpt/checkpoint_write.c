@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/base/arena.h"
+#include "core/base/system/parallel.h"
 #include "core/base/units.h"
 #include "store/ckpt/checkpoint.h"
 #include "store/ckpt/ckpt_entry.h"
@@ -56,6 +57,29 @@ static enum cs_status write_file(const char *temp, const char *folder, int rank,
     return cs_st_write(path, tensor, n, file->xxh3, &file->bytes, err);
 }
 
+/* The two files of a rank, written beside each other. */
+struct writing {
+    const char *temp;
+    int rank;
+
+    struct {
+        const char *folder;
+        const struct cs_st_out *tensor;
+        int n;
+        struct cs_ckpt_file *file;
+        enum cs_status status;
+        struct cs_err err;
+    } of[2];
+};
+
+static void write_range(void *user, int64_t first, int64_t n)
+{
+    struct writing *w = user;
+    for (int64_t i = first; i < first + n; i++)
+        w->of[i].status = write_file(w->temp, w->of[i].folder, w->rank, w->of[i].tensor, w->of[i].n,
+                                     w->of[i].file, &w->of[i].err);
+}
+
 enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
                                   const struct cs_ckpt_part *part, int n,
                                   struct cs_ckpt_file files[2], struct cs_err *err)
@@ -75,10 +99,20 @@ enum cs_status cs_ckpt_write_rank(const char *dir, int64_t step, int rank,
         moment[2 * i] = describe(p, CS_CKPT_EXP_AVG, p->exp_avg, arena);
         moment[2 * i + 1] = describe(p, CS_CKPT_EXP_AVG_SQ, p->exp_avg_sq, arena);
     }
-    enum cs_status status = write_file(temp, "params", rank, master, n, &files[0], err);
-    if (status == CS_OK)
-        status = write_file(temp, "opt", rank, moment, 2 * n, &files[1], err);
+    struct writing w = {
+        .temp = temp,
+        .rank = rank,
+        .of = {{.folder = "params", .tensor = master, .n = n, .file = &files[0]},
+               {.folder = "opt", .tensor = moment, .n = 2 * n, .file = &files[1]}},
+    };
+    cs_parallel_for(2, 2, 1, write_range, &w);
     cs_arena_free(arena);
-    return status == CS_OK ? status
-                           : cs_wrap(err, status, "checkpoint of step %lld", (long long)step);
+    for (int i = 0; i < 2; i++) {
+        if (w.of[i].status == CS_OK)
+            continue;
+        if (err != NULL)
+            *err = w.of[i].err;
+        return cs_wrap(err, w.of[i].status, "checkpoint of step %lld", (long long)step);
+    }
+    return CS_OK;
 }

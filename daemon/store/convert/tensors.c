@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/system/cores.h"
 #include "store/convert/parts.h"
 
 /* One part on its way. */
@@ -62,7 +63,7 @@ static enum cs_status read_alone(const struct stretch *s, float *out, struct cs_
 {
     const struct cs_tensor_info *info = s->first;
     const struct cs_st_tensor *t = cs_hfdir_tensor(s->part->dir, info->name, info->alt);
-    return cs_hfdir_read(t, info->role, info->dim, info->n_dims, out, err);
+    return cs_hfdir_read(t, info->role, info->dim, info->n_dims, cs_cores_each(1), out, err);
 }
 
 static enum cs_status read_group(const struct stretch *s, float *out, struct cs_err *err)

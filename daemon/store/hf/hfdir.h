@@ -92,9 +92,10 @@ const struct cs_st_tensor *cs_hfdir_tensor(const struct cs_hfdir *dir, const cha
 /* The tensor has the shape of a parameter of that role, or holds its matrices turned (hfturned.c). */
 bool cs_hfdir_fits(const struct cs_st_tensor *tensor, enum cs_param_role role, const int64_t *dim,
                    int n_dims);
-/* all of its values, of that shape and not turned; CS_CORRUPT where one is NaN or infinite */
+/* all of its values, of that shape and not turned, on several threads; CS_CORRUPT where one is NaN or
+ * infinite */
 enum cs_status cs_hfdir_read(const struct cs_st_tensor *tensor, enum cs_param_role role,
-                             const int64_t *dim, int n_dims, float *out,
+                             const int64_t *dim, int n_dims, int threads, float *out,
                              struct cs_err *err) CS_NODISCARD;
 /* every tensor of the arch is present with the right shape; names the first three that are not.
  * A directory without weights opens (configuration and tokenizer are of use) but fails here. */

@@ -36,11 +36,12 @@ static void turn(int64_t rows, int64_t columns, const float *from, float *to)
 }
 
 enum cs_status cs_hfdir_read(const struct cs_st_tensor *tensor, enum cs_param_role role,
-                             const int64_t *dim, int n_dims, float *out, struct cs_err *err)
+                             const int64_t *dim, int n_dims, int threads, float *out,
+                             struct cs_err *err)
 {
     enum cs_status status = CS_OK;
     if (has_shape(tensor, dim, n_dims) || !is_turned(tensor, role, dim, n_dims))
-        return cs_st_read_finite(tensor, 0, tensor->count, out, err);
+        return cs_st_read_all_finite(tensor, threads, out, err);
     const int64_t n = dim[1] * dim[2];
     float *matrix = malloc((size_t)n * sizeof *matrix + 1);
     if (matrix == NULL)

@@ -1,6 +1,7 @@
 /* Opens the host or a GPU, through the CUDA plugin, as one kind of device; its memory, its copies
  * and the first error of what was enqueued. */
 #include "worker/device/device.h"
+#include "core/base/system/pages.h"
 #include "core/base/units.h"
 
 #include <dlfcn.h>
@@ -167,7 +168,7 @@ enum cs_status cs_device_alloc(struct cs_device *device, size_t bytes, void **ou
     if (device == NULL || device->mem == NULL) {
         if (device != NULL)
             device->n_allocs++;
-        *out = aligned_alloc(ALIGN, bytes);
+        *out = cs_alloc_array(bytes);
         return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %zu bytes", bytes);
     }
     device->n_allocs++;
@@ -201,7 +202,7 @@ enum cs_status cs_device_alloc_host(struct cs_device *device, size_t bytes, void
     device->n_allocs++;
     if (device->mem != NULL)
         return device->mem->alloc_host(device->handle, bytes, out, err);
-    *out = aligned_alloc(ALIGN, bytes);
+    *out = cs_alloc_array(bytes);
     return *out != NULL ? CS_OK : cs_fail(err, CS_NO_MEMORY, "no memory for %zu bytes", bytes);
 }
 

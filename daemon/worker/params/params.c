@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/system/cores.h"
+#include "core/base/system/pages.h"
+#include "core/base/system/parallel.h"
 #include "core/plan/plan_schedule.h"
 
 static int32_t stage_layers(const struct cs_plan *plan, int rank, int32_t stage,
@@ -152,7 +155,7 @@ static enum cs_status take_memory(struct cs_params *p, struct cs_err *err)
         return CS_OK;
     for (int32_t i = 0; i < p->n; i++)
         most = p->shard[i].param->count > most ? p->shard[i].param->count : most;
-    p->staging = malloc((size_t)most * (sizeof(float) + p->device->ops->act_bytes));
+    p->staging = cs_alloc_array((size_t)most * (sizeof(float) + p->device->ops->act_bytes));
     if (p->staging == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory to load tensors of %lld elements",
                        (long long)most);
@@ -239,6 +242,7 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
         goto out;
     }
     p->device = device;
+    p->threads = cs_cores_each(cs_plan_world(plan));
     p->grad_size = cs_device_keeps_bf16(device) ? sizeof(uint16_t) : sizeof(float);
     add_entries(p, plan, a.rank);
     cs_places_plan(&a);
@@ -359,6 +363,20 @@ enum cs_status cs_params_values(struct cs_params *params, const struct cs_shard 
     return CS_OK;
 }
 
+enum { ROUND_AT_ONCE = 1 << 20 };
+
+struct rounding {
+    const float *from;
+    uint16_t *to;
+};
+
+static void round_range(void *user, int64_t first, int64_t n)
+{
+    const struct rounding *r = user;
+    for (int64_t i = first; i < first + n; i++)
+        r->to[i] = cs_bf16_from_f32(r->from[i]);
+}
+
 enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, const float *host,
                              struct cs_err *err)
 {
@@ -375,8 +393,8 @@ enum cs_status cs_params_set(struct cs_params *params, struct cs_shard *shard, c
         cs_device_copy(params->device, shard->master, host + shard->own_at,
                        (size_t)shard->own_n * sizeof *host);
     uint16_t *acts = staged_acts(params);
-    for (size_t i = 0; i < n; i++)
-        acts[i] = cs_bf16_from_f32(from[i]);
+    cs_parallel_for(params->threads, (int64_t)n, ROUND_AT_ONCE, round_range,
+                    &(struct rounding){from, acts});
     cs_device_copy(params->device, w, acts, n * sizeof *acts);
     return cs_device_sync(params->device, err); /* host is the caller's again */
 }

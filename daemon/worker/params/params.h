@@ -113,6 +113,7 @@ struct cs_params {
     struct cs_shard *embed;        /* the embedding's entry when tied, NULL: elsewhere */
     int32_t embed_rank, head_rank; /* when tied, else -1 */
     struct cs_device *device;
+    int threads;   /* that this rank may use to load, the other ranks too */
     void *weights; /* one block of acts */
     void *state;   /* one block: gradients, moments, masters where they are apart */
     size_t weight_bytes, state_bytes;

@@ -45,7 +45,8 @@ static float *host_of(const struct cs_params *params, const struct cs_shard *t)
 }
 
 static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_module *module,
-                                  const struct cs_shard *t, float *host, struct cs_err *err)
+                                  const struct cs_shard *t, int threads, float *host,
+                                  struct cs_err *err)
 {
     const struct cs_param *param = t->whole;
     const struct cs_st_tensor *found = cs_hfdir_tensor(dir, param->tensor, param->alt);
@@ -55,7 +56,7 @@ static enum cs_status read_tensor(const struct cs_hfdir *dir, const struct cs_mo
                        "module should have init \"random\"",
                        param->tensor, module->name, module->spec->dir);
     CS_TRY(check_shape(param, found, err));
-    return cs_hfdir_read(found, param->role, param->dim, param->n_dims, host, err);
+    return cs_hfdir_read(found, param->role, param->dim, param->n_dims, threads, host, err);
 }
 
 static const struct cs_graph_adapter *adapter_of(const struct cs_graph *graph, int32_t param)
@@ -125,7 +126,7 @@ static enum cs_status load_factor(const struct adapters *saved, const struct cs_
                                   float *host, struct cs_err *err)
 {
     if (*dir == '\0') {
-        cs_param_fill_fresh(module, seed, t->whole, host);
+        cs_param_fill_fresh(module, seed, t->whole, 1, host); /* it is small */
         return CS_OK;
     }
     const struct cs_st_tensor *found = find_saved(saved, dir, module, t->param->tensor);
@@ -156,11 +157,11 @@ static enum cs_status load_whole(struct cs_params *params, struct source *from,
     } else if (whole != NULL) {
         CS_TRY(read_saved(t->whole, whole, host, err));
     } else if (from->is_fresh) {
-        cs_param_fill_fresh(from->module, from->seed, t->whole, host);
+        cs_param_fill_fresh(from->module, from->seed, t->whole, params->threads, host);
     } else {
         if (from->dir == NULL)
             CS_TRY(open_source(from->module, &from->dir, err));
-        CS_TRY(read_tensor(from->dir, from->module, t, host, err));
+        CS_TRY(read_tensor(from->dir, from->module, t, params->threads, host, err));
     }
     return CS_OK;
 }

@@ -69,7 +69,9 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
     CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_trainer_split_rows(t, err));
+    cs_laps_take(c->laps, "tables");
     CS_TRY(cs_params_new(c->graph, plan, c->rank, c->device, &t->params, err));
+    cs_laps_take(c->laps, "parameters");
     CS_TRY(cs_tensor_ranks_new(c->rank, t->params, c->comm, c->sharers, c->deadline_ms, &t->tensors,
                                err));
     CS_TRY(
@@ -103,7 +105,10 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .deadline_ms = c->deadline_ms,
     };
     CS_TRY(cs_exec_new(&exec, &t->exec, err));
-    return reserve(t, err);
+    cs_laps_take(c->laps, "interpreter");
+    CS_TRY(reserve(t, err));
+    cs_laps_take(c->laps, "buffers");
+    return CS_OK;
 }
 
 enum cs_status cs_trainer_new(const struct cs_trainer_config *config, struct cs_trainer **out,
@@ -115,6 +120,7 @@ enum cs_status cs_trainer_new(const struct cs_trainer_config *config, struct cs_
         return cs_fail(err, CS_NO_MEMORY, "no memory for the trainer");
     t->config = *config;
     const enum cs_status status = make(t, err);
+    t->config.laps = NULL;
     if (status != CS_OK) {
         cs_trainer_free(t);
         return status;

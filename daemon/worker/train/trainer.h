@@ -4,6 +4,7 @@
 #ifndef CS_WORKER_TRAIN_TRAINER_H
 #define CS_WORKER_TRAIN_TRAINER_H
 
+#include "core/base/system/laps.h"
 #include "worker/comm/experts.h"
 #include "worker/exec/exec.h"
 
@@ -24,6 +25,7 @@ struct cs_trainer_config {
     struct cs_ring *ring;            /* borrowed; NULL: no events */
     int rank;                        /* of all replicas' ranks */
     int deadline_ms;                 /* see struct cs_exec_config */
+    struct cs_laps *laps;            /* while it is made; NULL: nobody asks */
 };
 
 struct cs_trainer {

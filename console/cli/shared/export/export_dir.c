@@ -7,6 +7,7 @@
 
 #include "console/cli/shared/export/export_verify.h"
 #include "core/base/say.h"
+#include "core/base/system/cores.h"
 #include "core/base/units.h"
 #include "core/wire/job_state.h"
 #include "core/wire/line.h"
@@ -43,7 +44,7 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
     if (param->is_trainable)
         return cs_ckpt_read(ex->ckpt, param, "master", out, err);
     if (strcmp(module->spec->init, "random") == 0) {
-        cs_param_fill_fresh(module, ex->spec->seed, param, out);
+        cs_param_fill_fresh(module, ex->spec->seed, param, cs_cores_each(1), out);
         return CS_OK;
     }
     struct cs_hfdir **dir = &ex->source[param->module];
@@ -56,7 +57,8 @@ static enum cs_status find_value(void *user, const struct cs_param *param, float
     if (!cs_hfdir_fits(tensor, param->role, param->dim, param->n_dims))
         return cs_fail(err, CS_INVALID, "tensor %s in %s has another shape than the job had",
                        param->tensor, module->spec->dir);
-    return cs_hfdir_read(tensor, param->role, param->dim, param->n_dims, out, err);
+    return cs_hfdir_read(tensor, param->role, param->dim, param->n_dims, cs_cores_each(1), out,
+                         err);
 }
 
 static void on_skip(void *user, int64_t step, const struct cs_err *why)

@@ -60,3 +60,9 @@ int32_t cs_usable_cores(void)
     cs_buf_free(&groups);
     return quota > 0 && (cores == 0 || quota < cores) ? quota : cores;
 }
+
+int32_t cs_cores_each(int32_t processes)
+{
+    const int32_t cores = cs_usable_cores() / (processes > 1 ? processes : 1);
+    return cores > 1 ? cores : 1;
+}

@@ -8,6 +8,9 @@
  * cores counts as 3. 0: not known. */
 int32_t cs_usable_cores(void);
 
+/* What each of some processes that share them may take: at least 1. */
+int32_t cs_cores_each(int32_t processes);
+
 /* The least quota in cores, rounded up, that cpu.max sets below `root` for a group of /proc/self/cgroup
  * (its text) and for the groups around it. 0: none. */
 int32_t cs_cgroup_cores(const char *root, const char *groups);
