@@ -164,6 +164,8 @@ compare 2 "heads move: text over 2 ranks" "$(texts 2 lpt) context_exchange = \"h
 compare 2 "heads move: text over 2 ranks, zigzag, in bf16, slots of 2000 rows" "$(texts 2 zigzag) context_exchange = \"heads\"," text=yes seq=2000 slots=2 batch=64 llm=data/tied 'precision="bf16"'
 compare 3 "heads move: encoder, LLM over 2 ranks, zb-h1" "$(split 1 2 striped zb-h1) context_exchange = \"heads\"," llm=data/recurrent
 compare 4 "heads move: text over 4 ranks in bf16" "$(texts 4 lpt) context_exchange = \"heads\"," text=yes 'precision="bf16"'
+compare 2 "heads move: text over 2 ranks, short slots on one, in bf16" "$(texts 2 lpt) context_exchange = \"heads\", context_rows = 400," text=yes 'precision="bf16"'
+compare 4 "heads move: text over 4 ranks, short slots on few" "$(texts 4 lpt) context_exchange = \"heads\", context_rows = 200," text=yes
 compare 3 "encoder, LLM over 2 ranks" "$(split 1 2 lpt)"
 compare 3 "text over 3 ranks" "$(texts 3 lpt)" text=yes
 compare 4 "encoder, LLM over 3 ranks, striped" "$(split 1 3 striped)" llm=data/tied
