@@ -139,12 +139,12 @@ static void finish_on_device(void *user, int32_t which)
 
 /* Groups of heads (worker/model/halves/context_groups.h), and of rows that are summed: where they travel beside
  * computing, with as many bytes as fill the links. For tests and comparisons the environment says
- * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. More groups
- * of heads were slower, each costs a tenth of a millisecond (tests/bench/RESULTS.md). */
-enum { SUM_BYTES = 16 << 20, MOST_GROUPS = 1024 };
+ * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. How many are worth it was
+ * measured (tests/bench/RESULTS.md). */
+enum { SUM_GROUPS = 8, SUM_BYTES = 8 << 20, MOST_GROUPS = 1024 };
 
-static enum cs_status set_groups(struct cs_context *context, bool is_host, int64_t bytes,
-                                 const char *variable, struct cs_err *err)
+static enum cs_status set_groups(struct cs_context *context, bool is_host, int32_t most,
+                                 int64_t bytes, const char *variable, struct cs_err *err)
 {
     const char *asked = getenv(variable);
     char *end = NULL;
@@ -152,7 +152,7 @@ static enum cs_status set_groups(struct cs_context *context, bool is_host, int64
     if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
         return cs_fail(err, CS_INVALID, "%s is \"%s\": a number from 1 to %d", variable, asked,
                        MOST_GROUPS);
-    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : CS_CONTEXT_GROUPS_AHEAD;
+    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : most;
     context->group_bytes = asked != NULL ? 0 : bytes;
     return CS_OK;
 }
@@ -208,9 +208,10 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
         return cs_fail(err, CS_INVALID, "devices that share items need their communicator");
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
-    CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUP_BYTES, "CORNSTARCH_CONTEXT_GROUPS",
-                      err));
-    return set_groups(&exec->tensors, is_host, SUM_BYTES, "CORNSTARCH_TENSOR_GROUPS", err);
+    CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
+                      "CORNSTARCH_CONTEXT_GROUPS", err));
+    return set_groups(&exec->tensors, is_host, SUM_GROUPS, SUM_BYTES, "CORNSTARCH_TENSOR_GROUPS",
+                      err);
 }
 
 void cs_exec_close_context(struct cs_exec *exec)
