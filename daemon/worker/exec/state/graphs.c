@@ -6,28 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/hash.h"
 #include "core/base/system/clock.h"
 #include "worker/device/tape.h"
+#include "worker/exec/state/graph_cache.h"
 
-enum {
-    NONE = -1,
-    LEAST_CALLS = 4, /* AUTO: a graph of fewer saves nothing */
-    BUCKETS = 1024,
-};
-
-/* A key and what became of it. Entries are found by bucket and lie in order of use. */
-struct entry {
-    char key[33];
-    int32_t next_in_bucket, newer, older;
-    uint64_t number;   /* which use of this entry: a note about an earlier one is void */
-    uint32_t seen;     /* times */
-    int64_t last_step; /* that used its graph */
-    bool pays;         /* AUTO: its action was bound by launching */
-    bool is_put_off;   /* to be captured before the next step */
-    bool is_refused;   /* a capture failed */
-    void *graph;
-};
+enum { LEAST_CALLS = 4 /* AUTO: a graph of fewer saves nothing */ };
 
 /* Up to `end` calls follow each other; then `what` is called, NULL: nobody. */
 struct piece {
@@ -69,14 +52,7 @@ struct cs_graphs {
     struct question *question;
     uint32_t n_questions, question_room;
 
-    struct entry entry[CS_GRAPHS_MAX_KEYS];
-    int32_t bucket[BUCKETS];
-    int32_t n_entries, newest, oldest;
-    uint64_t last_number;
-    int64_t step;
-    int32_t n_graphs;
-    void **dead; /* graphs that may still run: destroyed when the next step begins */
-    uint32_t n_dead, dead_room;
+    struct cs_graph_cache cache;
     bool has_said;
     struct cs_graphs_counts counts;
 };
@@ -106,9 +82,7 @@ enum cs_status cs_graphs_new(struct cs_device *device, const struct cs_graph *gr
     g->device = device;
     g->graph = graph;
     g->mode = mode;
-    g->newest = g->oldest = NONE;
-    for (int i = 0; i < BUCKETS; i++)
-        g->bucket[i] = NONE;
+    cs_graph_cache_open(&g->cache, device);
     cs_tape_open(&g->tape, device);
     cs_tape_open(&g->later, device);
     *out = g;
@@ -126,119 +100,17 @@ static void *one_more(void *array, uint32_t n, uint32_t *room, size_t size)
     return grown;
 }
 
-static void bury(struct cs_graphs *g)
-{
-    for (uint32_t i = 0; i < g->n_dead; i++)
-        g->device->mem->graph_destroy(g->device->handle, g->dead[i]);
-    g->n_dead = 0;
-}
-
-static void drop_graph(struct cs_graphs *g, struct entry *e)
-{
-    if (e->graph == NULL)
-        return;
-    g->dead = one_more(g->dead, g->n_dead, &g->dead_room, sizeof *g->dead);
-    g->dead[g->n_dead++] = e->graph;
-    g->n_graphs--;
-    g->counts.dropped++;
-    e->graph = NULL;
-    e->seen = 0; /* it has to earn it again */
-    e->pays = false;
-}
-
 void cs_graphs_free(struct cs_graphs *graphs)
 {
     if (graphs == NULL)
         return;
-    for (int32_t i = 0; i < graphs->n_entries; i++)
-        drop_graph(graphs, &graphs->entry[i]);
-    bury(graphs);
+    cs_graph_cache_drop_all(&graphs->cache);
+    cs_graph_cache_bury(&graphs->cache);
     cs_tape_close(&graphs->tape);
     cs_tape_close(&graphs->later);
     free(graphs->piece);
     free(graphs->question);
-    free(graphs->dead);
     free(graphs);
-}
-
-/* ---- keys in order of use ---- */
-
-static int32_t *bucket_of(struct cs_graphs *g, const char key[33])
-{
-    return &g->bucket[cs_fnv1a64(key, 32) % BUCKETS];
-}
-
-static void unlink_used(struct cs_graphs *g, int32_t i)
-{
-    struct entry *e = &g->entry[i];
-    *(e->newer == NONE ? &g->newest : &g->entry[e->newer].older) = e->older;
-    *(e->older == NONE ? &g->oldest : &g->entry[e->older].newer) = e->newer;
-}
-
-static void link_newest(struct cs_graphs *g, int32_t i)
-{
-    struct entry *e = &g->entry[i];
-    e->newer = NONE;
-    e->older = g->newest;
-    *(g->newest == NONE ? &g->oldest : &g->entry[g->newest].newer) = i;
-    g->newest = i;
-}
-
-static void forget(struct cs_graphs *g, int32_t i)
-{
-    struct entry *e = &g->entry[i];
-    int32_t *link = bucket_of(g, e->key);
-    while (*link != i)
-        link = &g->entry[*link].next_in_bucket;
-    *link = e->next_in_bucket;
-    unlink_used(g, i);
-    drop_graph(g, e);
-}
-
-static struct entry *find(struct cs_graphs *g, const char key[33])
-{
-    int32_t *bucket = bucket_of(g, key);
-    for (int32_t i = *bucket; i != NONE; i = g->entry[i].next_in_bucket)
-        if (memcmp(g->entry[i].key, key, 32) == 0) {
-            unlink_used(g, i);
-            link_newest(g, i);
-            return &g->entry[i];
-        }
-    int32_t i = g->n_entries;
-    if (i < CS_GRAPHS_MAX_KEYS) {
-        g->n_entries++;
-    } else {
-        i = g->oldest;
-        forget(g, i);
-        bucket = bucket_of(g, key);
-    }
-    struct entry *e = &g->entry[i];
-    *e = (struct entry){.next_in_bucket = *bucket, .number = ++g->last_number};
-    memcpy(e->key, key, sizeof e->key);
-    *bucket = i;
-    link_newest(g, i);
-    return e;
-}
-
-/* the least recently used graph, where that is long ago */
-static struct entry *stale(struct cs_graphs *g)
-{
-    int32_t i = g->oldest;
-    while (i != NONE && g->entry[i].graph == NULL)
-        i = g->entry[i].newer;
-    return i != NONE && g->step - g->entry[i].last_step > CS_GRAPHS_STALE ? &g->entry[i] : NULL;
-}
-
-static bool has_room(struct cs_graphs *g)
-{
-    return g->n_graphs + g->n_put_off < CS_GRAPHS_MAX || stale(g) != NULL;
-}
-
-static void make_room(struct cs_graphs *g)
-{
-    struct entry *e;
-    while (g->n_graphs >= CS_GRAPHS_MAX && (e = stale(g)) != NULL)
-        drop_graph(g, e);
 }
 
 /* ---- writing ---- */
@@ -348,14 +220,13 @@ static void say(struct cs_graphs *g, const struct cs_err *err)
 }
 
 /* What failed while nothing ran has harmed nothing. */
-static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *p)
+static void capture(struct cs_graphs *g, struct cs_graph_entry *e, const struct put_off *p)
 {
     struct cs_device *d = g->device;
     const struct cs_err before = d->error;
     struct cs_err err = {0};
     void *graph = NULL;
-    make_room(g);
-    if (g->n_graphs >= CS_GRAPHS_MAX)
+    if (!cs_graph_cache_make_room(&g->cache))
         return; /* several were put off for the room of one */
     enum cs_status status = d->mem->capture_begin(d->handle, d->stream, &err);
     if (status == CS_OK) {
@@ -374,9 +245,7 @@ static void capture(struct cs_graphs *g, struct entry *e, const struct put_off *
         say(g, &err);
         return;
     }
-    e->graph = graph;
-    e->last_step = g->step;
-    g->n_graphs++;
+    cs_graph_cache_keep(&g->cache, e, graph);
     g->counts.captures++;
 }
 
@@ -385,11 +254,11 @@ void cs_graphs_begin(struct cs_graphs *graphs)
     struct cs_graphs *g = graphs;
     if (g == NULL)
         return;
-    bury(g);
-    g->step++;
+    cs_graph_cache_bury(&g->cache);
+    g->cache.step++;
     for (int i = 0; i < g->n_put_off; i++) {
         const struct put_off *p = &g->put_off[i];
-        struct entry *e = &g->entry[p->entry];
+        struct cs_graph_entry *e = &g->cache.entry[p->entry];
         if (e->number == p->number) {
             e->is_put_off = false;
             capture(g, e, p);
@@ -405,33 +274,33 @@ void cs_graphs_moved(struct cs_graphs *graphs)
     struct cs_graphs *g = graphs;
     if (g == NULL)
         return;
-    for (int32_t i = 0; i < g->n_entries; i++) {
-        g->entry[i].is_put_off = false;
-        drop_graph(g, &g->entry[i]);
-    }
+    for (int32_t i = 0; i < g->cache.n_entries; i++)
+        g->cache.entry[i].is_put_off = false;
+    cs_graph_cache_drop_all(&g->cache);
     g->n_put_off = 0;
     cs_tape_clear(&g->later);
 }
 
 /* It runs without a graph once more. */
-static void put_off(struct cs_graphs *g, struct entry *e, struct cs_tape_mark from,
+static void put_off(struct cs_graphs *g, struct cs_graph_entry *e, struct cs_tape_mark from,
                     struct cs_tape_mark to)
 {
-    if (g->n_put_off == CS_GRAPHS_MAX_NEW || !has_room(g))
+    if (g->n_put_off == CS_GRAPHS_MAX_NEW || !cs_graph_cache_has_room(&g->cache, g->n_put_off))
         return;
     struct put_off *p = &g->put_off[g->n_put_off++];
-    *p = (struct put_off){
-        .entry = (int32_t)(e - g->entry), .number = e->number, .from = cs_tape_mark(&g->later)};
+    *p = (struct put_off){.entry = (int32_t)(e - g->cache.entry),
+                          .number = e->number,
+                          .from = cs_tape_mark(&g->later)};
     cs_tape_append(&g->later, &g->tape, from, to);
     p->to = cs_tape_mark(&g->later);
     e->is_put_off = true;
 }
 
-static void launch(struct cs_graphs *g, struct entry *e, uint32_t n_calls)
+static void launch(struct cs_graphs *g, struct cs_graph_entry *e, uint32_t n_calls)
 {
     struct cs_device *d = g->device;
     struct cs_err err = {0};
-    e->last_step = g->step;
+    e->last_step = g->cache.step;
     if (d->mem->graph_launch(d->handle, e->graph, d->stream, &err) != CS_OK &&
         d->error.status == CS_OK)
         d->error = err;
@@ -439,19 +308,19 @@ static void launch(struct cs_graphs *g, struct entry *e, uint32_t n_calls)
     g->counts.replayed_calls += n_calls;
 }
 
-static bool is_wanted(const struct cs_graphs *g, const struct entry *e)
+static bool is_wanted(const struct cs_graphs *g, const struct cs_graph_entry *e)
 {
     return !e->is_refused && !e->is_put_off && e->seen >= 2 &&
            (g->mode == CS_GRAPHS_ALWAYS || e->pays);
 }
 
-static void ask(struct cs_graphs *g, const struct entry *e, uint32_t action)
+static void ask(struct cs_graphs *g, const struct cs_graph_entry *e, uint32_t action)
 {
     if (g->mode != CS_GRAPHS_AUTO || e->is_refused || e->is_put_off || e->seen < 2)
         return;
     g->question = one_more(g->question, g->n_questions, &g->question_room, sizeof *g->question);
-    g->question[g->n_questions++] =
-        (struct question){.action = action, .entry = (int32_t)(e - g->entry), .number = e->number};
+    g->question[g->n_questions++] = (struct question){
+        .action = action, .entry = (int32_t)(e - g->cache.entry), .number = e->number};
 }
 
 static void enqueue(struct cs_graphs *g, struct cs_tape_mark from, struct cs_tape_mark to,
@@ -468,7 +337,7 @@ static void enqueue(struct cs_graphs *g, struct cs_tape_mark from, struct cs_tap
         return;
     }
     cs_tape_hash(&g->tape, from, to, key);
-    struct entry *e = find(g, key);
+    struct cs_graph_entry *e = cs_graph_cache_find(&g->cache, key);
     e->seen += e->seen < UINT32_MAX;
     g->counts.known += e->seen >= 2;
     if (e->graph != NULL) {
@@ -514,12 +383,17 @@ uint32_t cs_graphs_asks(const struct cs_graphs *graphs, uint32_t n)
 void cs_graphs_tell(struct cs_graphs *graphs, uint32_t n, int64_t device_ns)
 {
     const struct question *q = &graphs->question[n];
-    struct entry *e = &graphs->entry[q->entry];
+    struct cs_graph_entry *e = &graphs->cache.entry[q->entry];
     if (e->number == q->number)
         e->pays = 2 * q->host_ns > device_ns;
 }
 
 struct cs_graphs_counts cs_graphs_counts(const struct cs_graphs *graphs)
 {
-    return graphs != NULL ? graphs->counts : (struct cs_graphs_counts){0};
+    struct cs_graphs_counts counts = {0};
+    if (graphs == NULL)
+        return counts;
+    counts = graphs->counts;
+    counts.dropped = graphs->cache.n_dropped;
+    return counts;
 }
