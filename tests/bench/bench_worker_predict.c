@@ -77,7 +77,7 @@ static json_t *measure(const struct cs_vlm_options *o)
     snprintf(name, sizeof name, "%s:0", o->device);
     cs_vlm_must(cs_device_open(name, o->precision, &device, &err), &err);
     json_t *root = cs_vlm_document(o, &cs_vlm_settings[0], NULL);
-    cs_vlm_must(cs_measure(root, cs_device_class_find(o->class), &device, arena, &profile, &err),
+    cs_vlm_must(cs_measure(root, cs_device_class_find(o->class), &device, 1, arena, &profile, &err),
                 &err);
     json_t *json = cs_profile_json(profile);
     cs_device_close(&device);

@@ -24,6 +24,9 @@ assert set(p["step"]) == {"clear", "norm", "update"}
 at = lambda q, x: (q[0] * x + q[1]) * x + q[2]
 for l in p["layers"]:
     assert at(l["fwd"], 256) > 0, l
+shared = {(l["module"], l["kind"], l["tp"], l.get("sp", False)) for l in p["layers"] if l["tp"] > 1}
+assert shared >= {("llm", "head", 2, False)} | {(m, "block", 2, sp) for m in ("llm", "vision.encoder") for sp in (False, True)}, shared
+assert {kind for _, kind, _, _ in shared} == {"block", "head"}, shared
 links = {(l["op"], l["ranks"]) for l in p["links"]}
 assert links == {("send", 2)} | {(op, n) for n in (2, 4) for op in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")}, links
 assert all(l["latency_ns"] >= 0 and l["bytes_per_s"] > 1e6 for l in p["links"]), p["links"]

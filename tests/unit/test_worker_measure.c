@@ -1,6 +1,7 @@
 /* Measured costs of layers and of links: complete, plausible, and what planners read. */
 #include "worker/measure/links.h"
 #include "worker/measure/measure.h"
+#include "worker/measure/measure_layer.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "core/plan/layout.h"
+#include "core/plan/make/planner.h"
 #include "support/device.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
@@ -53,7 +56,7 @@ static void every_kind_of_layer_is_measured(void **state)
     json_t *root, *json;
     struct cs_graph *graph = cs_test_graph(&options, arena, &root);
     (void)state;
-    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
+    need(cs_measure(root, cpu, cs_test_device(), 1, arena, &p, &err), &err);
     assert_int_equal(p->n_rows, CS_ARRAY_LEN(kinds));
     for (size_t i = 0; i < CS_ARRAY_LEN(kinds); i++)
         assert_true(at(p, kinds[i].module, kinds[i].kind, 64, 0) > 0);
@@ -81,7 +84,7 @@ static void every_kind_of_layer_is_measured(void **state)
     cs_arena_free(arena);
 }
 
-/* Both states of the optimizer where the device has both, whatever the job asks for; it keeps fp32
+/* Both states of the optimizer where the device has both, whatever the job asks for, of one rank; it keeps fp32
  * again after. */
 static void both_states_are_measured_where_there_are_two(void **state)
 {
@@ -94,13 +97,19 @@ static void both_states_are_measured_where_there_are_two(void **state)
     json_t *root;
     (void)state;
     (void)cs_test_graph(&options, arena, &root);
-    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
+    need(cs_measure(root, cpu, cs_test_device(), 3, arena, &p, &err), &err);
     assert_true(p->has_step && cs_quadratic_ns(&p->step.update, 1 << 16) > 0);
     assert_int_equal(p->has_step_bf16, has_two);
     assert_int_equal(cs_quadratic_ns(&p->step_bf16.update, 1 << 16) > 0, has_two);
-    for (int32_t i = 0; i < p->n_rows; i++)
+    int32_t shared = 0;
+    for (int32_t i = 0; i < p->n_rows; i++) {
+        assert_true(p->row[i].tp <= 2); /* of three devices */
+        shared += p->row[i].tp == 2;
         if (p->row[i].kind == CS_LAYER_BLOCK && strcmp(p->row[i].module, "llm") == 0)
-            assert_int_equal(cs_quadratic_ns(&p->row[i].bwd_weight_bf16, 128) > 0, has_two);
+            assert_int_equal(cs_quadratic_ns(&p->row[i].bwd_weight_bf16, 128) > 0,
+                             has_two && p->row[i].tp == 1);
+    }
+    assert_true(shared > 0);
     assert_false(cs_device_keeps_bf16(cs_test_device()));
     json_decref(root);
     cs_arena_free(arena);
@@ -118,12 +127,129 @@ static void a_profile_of_other_shapes_is_refused(void **state)
     (void)state;
     (void)cs_test_graph(&options, arena, &root);
     struct cs_graph *graph = cs_test_graph(&wide, arena, &other);
-    need(cs_measure(root, cpu, cs_test_device(), arena, &p, &err), &err);
-    need(cs_measure(other, cpu, cs_test_device(), arena, &q, &err), &err);
+    need(cs_measure(root, cpu, cs_test_device(), 1, arena, &p, &err), &err);
+    need(cs_measure(other, cpu, cs_test_device(), 1, arena, &q, &err), &err);
     assert_int_equal(cs_profile_check(p, graph, cpu, &err), CS_PLAN);
     need(cs_profile_check(q, graph, cpu, &err), &err);
     json_decref(root);
     json_decref(other);
+    cs_arena_free(arena);
+}
+
+/* ---- on ranks that share matrices ---- */
+
+static const struct cs_profile_row *row_of(const struct cs_profile *p, const struct cs_graph *graph,
+                                           const struct cs_layer *layer, int32_t tp, bool sp)
+{
+    return cs_profile_find(p, graph, layer, (struct cs_profile_ranks){.tp = tp, .cp = 1, .sp = sp});
+}
+
+static void is_measured(const struct cs_profile_row *row)
+{
+    const struct cs_quadratic *parts[] = {&row->fwd, &row->bwd_input, &row->bwd_weight};
+    for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++) {
+        assert_true(isfinite(parts[i]->a) && isfinite(parts[i]->b) && isfinite(parts[i]->c));
+        assert_true(cs_quadratic_ns(parts[i], 128) > 0);
+    }
+}
+
+/* As many as there are devices, and plans allow: blocks with rows between products whole and split, and heads. */
+static void blocks_and_heads_are_measured_on_ranks_that_share_them(void **state)
+{
+    const struct cs_device_class *cpu = cs_device_class_find("cpu");
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile *p, *again;
+    json_t *root;
+    struct cs_graph *graph = cs_test_graph(NULL, arena, &root);
+    int32_t n[3] = {0};
+    (void)state;
+    need(cs_measure(root, cpu, cs_test_device(), 8, arena, &p, &err), &err);
+    json_t *json = cs_profile_json(p);
+    need(cs_profile_read(json, arena, &again, &err), &err);
+    for (int32_t l = 0; l < graph->n_layers; l++) {
+        const struct cs_layer *layer = &graph->layers[l];
+        const bool is_block = layer->kind == CS_LAYER_BLOCK;
+        for (int i = 0; i < 3; i++) {
+            const int32_t tp = 2 << i, branch = graph->modules[layer->module].branch;
+            const bool is_there = (is_block || layer->kind == CS_LAYER_HEAD) &&
+                                  cs_layout_check_tp(graph, branch, tp, NULL) == CS_OK;
+            const struct cs_profile_row *whole = row_of(again, graph, layer, tp, false),
+                                        *split = row_of(again, graph, layer, tp, true);
+            assert_int_equal(whole != NULL, is_there);
+            assert_int_equal(split != NULL, is_there && is_block);
+            n[i] += is_there;
+            if (whole != NULL)
+                is_measured(whole);
+            if (split != NULL)
+                is_measured(split);
+        }
+    }
+    assert_true(n[0] > n[1] && n[1] > 0); /* four heads of pictures, two of keys of words */
+    assert_int_equal(n[2], 0);
+    json_decref(json);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
+/* what is measured is the first of so many ranks: its part of the parameters, and nobody to meet */
+static void a_rank_is_measured_with_its_part(const struct cs_subject_config *config, int32_t layer)
+{
+    struct cs_subject_config own = *config;
+    struct cs_subject s;
+    struct cs_err err = {0};
+    int64_t n = 0, all = 0, ns = 0;
+    own.layer = layer;
+    const struct cs_layer *l = &own.graph->layers[layer];
+    for (int32_t i = l->first_param; i < l->first_param + l->n_params; i++) {
+        struct cs_tp_part part;
+        cs_tp_part_of(own.graph, &own.graph->params[i], (struct cs_tp){.ranks = own.tp}, &part);
+        n += cs_tp_count(&part, &own.graph->params[i]);
+        all += own.graph->params[i].count;
+    }
+    assert_true(n < all);
+    need(cs_subject_open(&own, &s, &err), &err);
+    assert_int_equal(s.n_params, n);
+    for (int split = 0; split < 1 + (l->kind == CS_LAYER_BLOCK); split++) {
+        cs_subject_split(&s, split > 0);
+        need(cs_subject_rows(&s, 48, 5, &err), &err);
+        need(cs_subject_fwd(&s, 2, true, &ns, &err), &err);
+        need(cs_subject_bwd(&s, 2, &ns, &err), &err);
+        if (own.device->mem != NULL)
+            continue;
+        assert_int_equal(s.tensors.n_exchanges > 0, split > 0); /* rows that are lent */
+        for (size_t i = 0; i < s.y_bytes / sizeof(float); i++)
+            assert_true(isfinite(((const float *)s.y)[i]));
+    }
+    cs_subject_close(&s);
+}
+
+static void what_is_measured_is_one_of_the_ranks(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_input_tables *tables;
+    struct cs_slot_budget budget;
+    struct cs_spec *spec;
+    struct cs_err err = {0};
+    json_t *root;
+    struct cs_graph *graph =
+        cs_test_graph(&(struct cs_test_spec){.rules = "train:*"}, arena, &root);
+    (void)state;
+    need(cs_spec_read(root, arena, &spec, &err), &err);
+    need(cs_plan_budget(spec, graph, &budget, &err), &err);
+    need(cs_input_tables_new(graph, cs_test_device(), &budget, &tables, &err), &err);
+    tables->words = cs_tp_share(tables->vocab, (struct cs_tp){.ranks = 2});
+    const struct cs_subject_config config = {.graph = graph,
+                                             .budget = &budget,
+                                             .tables = tables,
+                                             .device = cs_test_device(),
+                                             .n_layers = 1,
+                                             .tp = 2};
+    for (int32_t l = 0; l < graph->n_layers; l++)
+        if (graph->layers[l].kind == CS_LAYER_BLOCK || graph->layers[l].kind == CS_LAYER_HEAD)
+            a_rank_is_measured_with_its_part(&config, l);
+    cs_input_tables_free(tables);
+    json_decref(root);
     cs_arena_free(arena);
 }
 
@@ -240,6 +366,8 @@ int main(void)
         cmocka_unit_test(every_kind_of_layer_is_measured),
         cmocka_unit_test(both_states_are_measured_where_there_are_two),
         cmocka_unit_test(a_profile_of_other_shapes_is_refused),
+        cmocka_unit_test(blocks_and_heads_are_measured_on_ranks_that_share_them),
+        cmocka_unit_test(what_is_measured_is_one_of_the_ranks),
         cmocka_unit_test(links_are_measured_between_ranks),
         cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
         cmocka_unit_test(children_tell_why_they_fail),

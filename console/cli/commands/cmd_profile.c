@@ -20,6 +20,7 @@
 static const struct cs_column columns[] = {
     {"MODULE",     6,  0, 0, CS_ALIGN_LEFT },
     {"LAYER",      5,  0, 0, CS_ALIGN_LEFT },
+    {"TP",         4,  0, 0, CS_ALIGN_LEFT },
     {"ROWS",       4,  0, 0, CS_ALIGN_RIGHT},
     {"FWD",        6,  0, 0, CS_ALIGN_RIGHT},
     {"BWD INPUT",  9,  0, 0, CS_ALIGN_RIGHT},
@@ -65,6 +66,7 @@ static const struct cs_layer *layer_of(const struct cs_graph *graph,
 {
     for (int32_t l = 0; l < graph->n_layers; l++)
         if (graph->layers[l].kind == row->kind &&
+            cs_layer_variant(&graph->layers[l]) == row->attention &&
             strcmp(graph->modules[graph->layers[l].module].name, row->module) == 0)
             return &graph->layers[l];
     return NULL;
@@ -75,7 +77,7 @@ static void add_row(struct cs_table *table, const struct model *m, const struct 
 {
     struct cs_layer_cost cost;
     const struct cs_layer *layer = layer_of(m->graph, row);
-    char cell[3][CS_UNITS_CAP], rows[32];
+    char cell[3][CS_UNITS_CAP], rows[32], tp[32];
     if (layer == NULL)
         return;
     struct cs_layer trained = *layer;
@@ -87,9 +89,10 @@ static void add_row(struct cs_table *table, const struct model *m, const struct 
         return;
     const int64_t parts[] = {cost.fwd_ns, cost.bwd_input_ns, cost.bwd_weight_ns};
     snprintf(rows, sizeof rows, "%lld", (long long)n);
+    snprintf(tp, sizeof tp, "%d%s", row->tp, row->sp ? " sp" : "");
     for (size_t i = 0; i < CS_ARRAY_LEN(parts); i++)
         cs_duration_print(cell[i], CS_UNITS_CAP, (uint64_t)parts[i]);
-    const char *cells[] = {row->module, layer->path, rows, cell[0], cell[1], cell[2]};
+    const char *cells[] = {row->module, layer->path, tp, rows, cell[0], cell[1], cell[2]};
     cs_table_add(table, cells);
 }
 
@@ -162,10 +165,11 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
         add_row(table, m, profile, &profile->row[i]);
     cs_table_render(table, cs_cmd_width(), true, &text);
     cs_table_free(table);
-    cs_buf_addf(&text,
-                "\none layer of each kind on one %s, a slot filled to its budget, everything "
-                "trained\n",
-                profile->device);
+    cs_buf_addf(
+        &text,
+        "\none layer of each kind on one %s, a slot filled to its budget, everything "
+        "trained; tp: on the first of so many ranks that share it, without their exchanges\n",
+        profile->device);
     add_steps(&text, m, profile);
     add_links(&text, profile);
     if (v->output != NULL)

@@ -4,6 +4,15 @@
 #include "worker/layer/exchange.h"
 #include "worker/layer/sequence.h"
 
+struct cs_context cs_tensors_alone(const struct cs_device *device, int n)
+{
+    const bool is_host = device->mem == NULL;
+    return (struct cs_context){.n = n,
+                               .groups = is_host ? 1 : CS_TENSORS_GROUPS,
+                               .group_bytes = CS_TENSORS_GROUP_BYTES,
+                               .sums = !is_host};
+}
+
 bool cs_tensors_is_first(const struct cs_run *run)
 {
     return run->tensors == NULL || run->tensors->place == 0;

@@ -15,6 +15,12 @@
 #include "worker/layer/exchange.h"
 #include "worker/layer/layers.h"
 
+/* On devices products are made in groups of rows: so many at most, each with as many bytes to sum at least. */
+enum { CS_TENSORS_GROUPS = 8, CS_TENSORS_GROUP_BYTES = 8 << 20 };
+
+/* The first of n ranks, none of which it meets: what it computes is as if they were there. Nothing to free before it was
+ * run with (cs_context_free). */
+struct cs_context cs_tensors_alone(const struct cs_device *device, int n);
 /* What the first rank alone adds: biases and residuals of second products. */
 bool cs_tensors_is_first(const struct cs_run *run);
 /* x (n acts) = the sum of all ranks' x; nothing happens where the run's stage is not shared */

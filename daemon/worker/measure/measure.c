@@ -3,24 +3,25 @@
 #include "worker/measure/measure.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/model/tensor_parallel.h"
 #include "core/plan/cost/bytes.h"
+#include "core/plan/cost/tensor_share.h"
+#include "core/plan/layout.h"
 #include "core/plan/make/planner.h"
 #include "worker/measure/fit.h"
 #include "worker/measure/measure_layer.h"
+#include "worker/measure/timing.h"
 
 enum {
     POINTS = 3,
-    SAMPLES = 5,
-    MAX_REPEATS = 4096,
     CHAIN =
         4, /* layers in a row on a GPU: weights of one may stay in its cache, a model's do not */
-    GPU_LEAST_NS = 15 * 1000 * 1000,
-    CPU_LEAST_NS = 3 * 1000 * 1000,
-    GPU_WARM_NS = 60 * 1000 * 1000, /* until its clock is what it is under this load */
-    MAX_ROWS = 64
+    MOST_TP = 8,
+    MAX_KINDS = 64,
+    MAX_ROWS = MAX_KINDS * 7, /* one rank, and 2, 4 and 8 that split rows between products or not */
+    MOST_WAYS = 2
 };
 
 /* the ways a layer runs: forward alone, keeping for a gradient that passes, keeping to train */
@@ -45,7 +46,7 @@ struct curve {
 
 /* a step's parts on the parameters of every subject, with one state */
 struct steps {
-    double x[MAX_ROWS], y[STEP_PARTS][MAX_ROWS];
+    double x[MAX_KINDS], y[STEP_PARTS][MAX_KINDS];
     int n;
 };
 
@@ -58,6 +59,8 @@ struct measuring {
     struct cs_input_tables *tables;
     struct cs_profile *profile;
     struct steps steps, steps_bf16;
+    int32_t devices;
+    const struct cs_effort *effort;
 };
 
 /* which of the two states the device keeps now */
@@ -92,74 +95,6 @@ static int32_t encoder_of(const struct measuring *m, const struct cs_layer *laye
     return m->trained->branches[m->trained->modules[layer->module].branch].encoder;
 }
 
-/* ---- time ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *sample, int n)
-{
-    qsort(sample, (size_t)n, sizeof *sample, by_value);
-    return sample[n / 2];
-}
-
-static int repeats_of(const struct measuring *m, int64_t once_ns)
-{
-    const int64_t least = m->device->mem != NULL ? GPU_LEAST_NS : CPU_LEAST_NS;
-    const int64_t n = least / (once_ns > 0 ? once_ns : 1) + 1;
-    return n > MAX_REPEATS ? MAX_REPEATS : (int)n;
-}
-
-/* Medians of some samples, each long enough for the clock; both: the backward beside its forward.
- * bwd NULL: the forward alone, which keeps nothing. */
-static enum cs_status time_pair(const struct measuring *m, struct cs_subject *s, double *fwd,
-                                double *bwd, struct cs_err *err)
-{
-    const bool is_keeping = bwd != NULL;
-    const int64_t warm = m->device->mem != NULL ? GPU_WARM_NS : 0;
-    double f[SAMPLES], b[SAMPLES];
-    int64_t f_ns = 0, b_ns = 0, spent = 0;
-    for (int i = 0; i < 3 || spent < warm; i++) { /* memory grows, plans are made */
-        CS_TRY(cs_subject_fwd(s, 1, is_keeping, &f_ns, err));
-        if (is_keeping)
-            CS_TRY(cs_subject_bwd(s, 1, &b_ns, err));
-        spent += f_ns + b_ns;
-    }
-    const int n_f = repeats_of(m, f_ns), n_b = repeats_of(m, b_ns);
-    for (int i = 0; i < SAMPLES; i++) {
-        CS_TRY(cs_subject_fwd(s, n_f, is_keeping, &f_ns, err));
-        f[i] = (double)f_ns / n_f / s->config.n_layers;
-        if (is_keeping)
-            CS_TRY(cs_subject_bwd(s, n_b, &b_ns, err));
-        b[i] = (double)b_ns / n_b / s->config.n_layers;
-    }
-    *fwd = median(f, SAMPLES);
-    if (is_keeping)
-        *bwd = median(b, SAMPLES);
-    return CS_OK;
-}
-
-typedef enum cs_status (*timed)(struct cs_subject *s, int repeats, int64_t *ns, struct cs_err *err);
-
-static enum cs_status time_one(const struct measuring *m, struct cs_subject *s, timed run,
-                               double *out, struct cs_err *err)
-{
-    double sample[SAMPLES];
-    int64_t ns = 0;
-    for (int i = 0; i < 2; i++)
-        CS_TRY(run(s, 1, &ns, err));
-    const int n = repeats_of(m, ns);
-    for (int i = 0; i < SAMPLES; i++) {
-        CS_TRY(run(s, n, &ns, err));
-        sample[i] = (double)ns / n;
-    }
-    *out = median(sample, SAMPLES);
-    return CS_OK;
-}
-
 /* ---- fits ---- */
 
 static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
@@ -186,6 +121,12 @@ static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
 
 struct point {
     int64_t rows, labels;
+};
+
+/* ways: of ranks that share the layer, rows between products are whole, or split */
+struct kind {
+    int n_ways;
+    struct point point[POINTS];
 };
 
 /* Rows of the slot up to its budget; of the head, rows with a label about what planners assume. As
@@ -227,13 +168,14 @@ static enum cs_status time_points(const struct measuring *m, struct cs_subject *
     for (int i = 0; i < curve->n; i++) {
         CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
         if (is_trained) {
-            CS_TRY(time_pair(m, s, &curve->y[fwd][i], &curve->y[bwd][i], err));
+            CS_TRY(cs_time_passes(m->effort, s, &curve->y[fwd][i], &curve->y[bwd][i], err));
             continue;
         }
-        CS_TRY(time_pair(m, s, &curve->y[FWD][i], NULL, err));
+        CS_TRY(cs_time_passes(m->effort, s, &curve->y[FWD][i], NULL, err));
         curve->y[FWD_PASSING][i] = curve->y[FWD][i];
         if (s->layer->needs_input_grad)
-            CS_TRY(time_pair(m, s, &curve->y[FWD_PASSING][i], &curve->y[BWD_PASSING][i], err));
+            CS_TRY(cs_time_passes(m->effort, s, &curve->y[FWD_PASSING][i],
+                                  &curve->y[BWD_PASSING][i], err));
     }
     return CS_OK;
 }
@@ -246,7 +188,7 @@ static enum cs_status time_prepare(const struct measuring *m, struct cs_subject 
     double y[POINTS];
     for (int i = 0; i < curve->n; i++) {
         CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
-        CS_TRY(time_one(m, s, cs_subject_prepare, &y[i], err));
+        CS_TRY(cs_time_one(m->effort, s, cs_subject_prepare, &y[i], err));
     }
     row->prepare = cs_fit_times(curve->n, curve->main, 2, curve->x, y);
     return CS_OK;
@@ -257,24 +199,27 @@ static enum cs_status time_step(struct measuring *m, struct cs_subject *s, struc
     struct steps *steps = steps_of(m);
     const int n = steps->n++;
     steps->x[n] = (double)s->n_params;
-    CS_TRY(time_one(m, s, cs_subject_clear, &steps->y[CLEAR][n], err));
-    CS_TRY(time_one(m, s, cs_subject_norm, &steps->y[NORM][n], err));
-    return time_one(m, s, cs_subject_update, &steps->y[UPDATE][n], err);
+    CS_TRY(cs_time_one(m->effort, s, cs_subject_clear, &steps->y[CLEAR][n], err));
+    CS_TRY(cs_time_one(m->effort, s, cs_subject_norm, &steps->y[NORM][n], err));
+    return cs_time_one(m->effort, s, cs_subject_update, &steps->y[UPDATE][n], err);
 }
 
+/* curve, row: (kind->n_ways) */
 static enum cs_status measure_one(struct measuring *m, const struct cs_subject_config *config,
-                                  const struct point *point, struct curve *curve,
+                                  const struct kind *kind, struct curve *curve,
                                   struct cs_profile_row *row, struct cs_err *err)
 {
     struct cs_subject s;
-    const bool is_trained = config->graph == m->trained;
+    const bool is_trained = config->graph == m->trained, is_alone = config->tp == 1;
     const bool is_first = config->graph->layers[config->layer].kind == CS_LAYER_EMBED;
     enum cs_status status = cs_subject_open(config, &s, err);
-    if (status == CS_OK)
-        status = time_points(m, &s, point, is_trained, curve, err);
+    for (int w = 0; status == CS_OK && w < kind->n_ways; w++) {
+        cs_subject_split(&s, row[w].sp);
+        status = time_points(m, &s, kind->point, is_trained, &curve[w], err);
+    }
     if (status == CS_OK && !is_trained && is_first)
-        status = time_prepare(m, &s, point, curve, row, err);
-    if (status == CS_OK && is_trained && s.n_params > 0)
+        status = time_prepare(m, &s, kind->point, curve, row, err);
+    if (status == CS_OK && is_trained && is_alone && s.n_params > 0)
         status = time_step(m, &s, err);
     cs_subject_close(&s);
     return status == CS_OK
@@ -301,54 +246,87 @@ static int32_t chain_of(const struct measuring *m, int32_t layer)
     return n;
 }
 
-/* The layer trained, with state in fp32 and, where the device can keep it so, in bf16. */
+/* The layer trained, with state in fp32 and, of one rank where the device can keep it so, in bf16. */
 static enum cs_status measure_trained(struct measuring *m, const struct cs_subject_config *config,
-                                      const struct point *point, struct curve *curve,
+                                      const struct kind *kind, struct curve *curve,
                                       struct cs_profile_row *row, struct cs_err *err)
 {
-    CS_TRY(measure_one(m, config, point, curve, row, err));
-    if (cs_device_is_f32(m->device))
+    CS_TRY(measure_one(m, config, kind, curve, row, err));
+    if (cs_device_is_f32(m->device) || config->tp > 1)
         return CS_OK;
     CS_TRY(cs_device_keep(m->device, "bf16", err));
-    const enum cs_status status = measure_one(m, config, point, curve, row, err);
+    const enum cs_status status = measure_one(m, config, kind, curve, row, err);
     CS_TRY(cs_device_keep(m->device, "fp32", status == CS_OK ? err : NULL));
     return status;
 }
 
-static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct cs_err *err)
+static void fit_row(const struct cs_layer *l, struct curve *curve, bool has_bf16,
+                    struct cs_profile_row *row)
+{
+    row->fwd = fit_part(curve, FWD);
+    row->fwd_input = less(fit_part(curve, FWD_PASSING), row->fwd);
+    row->fwd_weight = less(fit_part(curve, FWD_TRAINED), fit_part(curve, FWD_PASSING));
+    if (l->needs_input_grad)
+        row->bwd_input = fit_part(curve, BWD_PASSING);
+    else
+        memset(curve->y[BWD_PASSING], 0, sizeof curve->y[BWD_PASSING]);
+    row->bwd_weight = fit_more(curve, BWD_TRAINED, BWD_PASSING);
+    if (has_bf16)
+        row->bwd_weight_bf16 = fit_more(curve, BWD_TRAINED_BF16, BWD_PASSING);
+}
+
+/* On so many ranks that share the layer, of which this device is the first: a row, and of blocks on several one with
+ * rows that are split between products. */
+static enum cs_status measure_ranks(struct measuring *m, int32_t layer, int32_t tp,
+                                    struct cs_err *err)
 {
     const struct cs_layer *l = &m->trained->layers[layer];
     struct cs_subject_config config = {.budget = &m->budget,
                                        .tables = m->tables,
                                        .device = m->device,
                                        .layer = layer,
-                                       .n_layers = chain_of(m, layer)};
-    struct curve curve = {.unknowns = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0 ? 3 : 2};
-    struct point point[POINTS];
-    struct cs_profile_row *row = &m->profile->row[m->profile->n_rows++];
-    *row = (struct cs_profile_row){
-        .module = cs_arena_strdup(m->arena, m->trained->modules[l->module].name),
-        .kind = l->kind,
-        .attention = cs_layer_variant(l),
-        .tp = 1,
-        .cp = 1,
-    };
-    if (points_of(m, l, &curve, point) == 0)
-        return cs_fail(err, CS_PLAN, "a slot has no rows for %s", l->path);
+                                       .n_layers = chain_of(m, layer),
+                                       .tp = tp};
+    const bool is_square = l->kind == CS_LAYER_BLOCK && encoder_of(m, l) < 0;
+    struct curve curve[MOST_WAYS];
+    struct kind kind = {.n_ways = tp > 1 && l->kind == CS_LAYER_BLOCK ? MOST_WAYS : 1};
+    struct cs_profile_row *row = &m->profile->row[m->profile->n_rows];
+    for (int w = 0; w < kind.n_ways; w++) {
+        curve[w] = (struct curve){.unknowns = is_square ? 3 : 2};
+        if (points_of(m, l, &curve[w], kind.point) == 0)
+            return cs_fail(err, CS_PLAN, "a slot has no rows for %s", l->path);
+        row[w] = (struct cs_profile_row){
+            .module = cs_arena_strdup(m->arena, m->trained->modules[l->module].name),
+            .kind = l->kind,
+            .attention = cs_layer_variant(l),
+            .tp = tp,
+            .cp = 1,
+            .sp = w > 0,
+        };
+    }
+    m->profile->n_rows += kind.n_ways;
+    m->effort = tp > 1 ? &cs_effort_brief : &cs_effort_whole;
+    m->tables->words = tp > 1 ? cs_tp_share(m->tables->vocab, (struct cs_tp){.ranks = tp})
+                              : (struct cs_tp_share){0, 0};
     config.graph = m->passing;
-    CS_TRY(measure_one(m, &config, point, &curve, row, err));
+    CS_TRY(measure_one(m, &config, &kind, curve, row, err));
     config.graph = m->trained;
-    CS_TRY(measure_trained(m, &config, point, &curve, row, err));
-    row->fwd = fit_part(&curve, FWD);
-    row->fwd_input = less(fit_part(&curve, FWD_PASSING), row->fwd);
-    row->fwd_weight = less(fit_part(&curve, FWD_TRAINED), fit_part(&curve, FWD_PASSING));
-    if (l->needs_input_grad)
-        row->bwd_input = fit_part(&curve, BWD_PASSING);
-    else
-        memset(curve.y[BWD_PASSING], 0, sizeof curve.y[BWD_PASSING]);
-    row->bwd_weight = fit_more(&curve, BWD_TRAINED, BWD_PASSING);
-    if (!cs_device_is_f32(m->device))
-        row->bwd_weight_bf16 = fit_more(&curve, BWD_TRAINED_BF16, BWD_PASSING);
+    CS_TRY(measure_trained(m, &config, &kind, curve, row, err));
+    for (int w = 0; w < kind.n_ways; w++)
+        fit_row(l, &curve[w], !cs_device_is_f32(m->device) && tp == 1, &row[w]);
+    return CS_OK;
+}
+
+/* On one rank, and on as many as devices are there and plans can share it over. */
+static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct cs_err *err)
+{
+    const struct cs_layer *l = &m->trained->layers[layer];
+    const int32_t branch = m->trained->modules[l->module].branch,
+                  most = m->devices < MOST_TP ? m->devices : MOST_TP;
+    CS_TRY(measure_ranks(m, layer, 1, err));
+    for (int32_t tp = 2; tp <= most && cs_tensor_divides(l); tp *= 2)
+        if (cs_layout_check_tp(m->trained, branch, tp, NULL) == CS_OK)
+            CS_TRY(measure_ranks(m, layer, tp, err));
     return CS_OK;
 }
 
@@ -376,6 +354,7 @@ static enum cs_status measure_all(struct measuring *m, const struct cs_device_cl
                                   struct cs_err *err)
 {
     const struct cs_graph *graph = m->trained;
+    int n_kinds = 0;
     CS_TRY(cs_plan_budget(m->spec, graph, &m->budget, err));
     CS_TRY(cs_input_tables_new(graph, m->device, &m->budget, &m->tables, err));
     m->profile->device = class->name;
@@ -385,8 +364,8 @@ static enum cs_status measure_all(struct measuring *m, const struct cs_device_cl
     for (int32_t l = 0; l < graph->n_layers; l++) {
         if (!is_first_of_kind(graph, l))
             continue;
-        if (m->profile->n_rows == MAX_ROWS)
-            return cs_fail(err, CS_LIMIT, "more than %d kinds of layers", MAX_ROWS);
+        if (n_kinds++ == MAX_KINDS)
+            return cs_fail(err, CS_LIMIT, "more than %d kinds of layers", MAX_KINDS);
         CS_TRY(measure_layer(m, l, err));
     }
     m->profile->has_step = fit_steps(&m->steps, &m->profile->step);
@@ -402,10 +381,10 @@ static enum cs_status build(const json_t *document, struct cs_arena *arena, stru
 }
 
 enum cs_status cs_measure(const json_t *document, const struct cs_device_class *class,
-                          struct cs_device *device, struct cs_arena *arena, struct cs_profile **out,
-                          struct cs_err *err)
+                          struct cs_device *device, int32_t devices, struct cs_arena *arena,
+                          struct cs_profile **out, struct cs_err *err)
 {
-    struct measuring m = {.device = device, .arena = arena};
+    struct measuring m = {.device = device, .arena = arena, .devices = devices};
     struct cs_spec *frozen;
     json_t *trains = measured_document(document, true),
            *freezes = measured_document(document, false);

@@ -5,6 +5,9 @@
  * depends on optimizer.state is measured with both, fp32 and bf16, where the device computes in
  * bf16, so that a profile serves either. Links between ranks are measured apart (links.h).
  *
+ * Blocks and heads are measured on ranks that share their matrices too: this device is the first of them, with its part
+ * of the parameters, and what the others would send is left out.
+ *
  * Weights are random, one document fills the slot. Times are of the device (GPU), or of the
  * thread's CPU time. */
 #ifndef CS_WORKER_MEASURE_MEASURE_H
@@ -15,9 +18,10 @@
 
 /* document: a cornstarch.job/1 (its freezing does not matter); class: of the device, goes into the
  * profile and its key; device: keeps state in fp32, and does again after. The rows go up to the
- * budgets of the document's slot. */
+ * budgets of the document's slot. devices: that a plan could have, itself among them: the most ranks that share
+ * matrices, of 2, 4 and 8. */
 enum cs_status cs_measure(const json_t *document, const struct cs_device_class *class,
-                          struct cs_device *device, struct cs_arena *arena, struct cs_profile **out,
-                          struct cs_err *err) CS_NODISCARD;
+                          struct cs_device *device, int32_t devices, struct cs_arena *arena,
+                          struct cs_profile **out, struct cs_err *err) CS_NODISCARD;
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "core/base/philox.h"
 #include "core/base/system/clock.h"
+#include "worker/layer/tensors.h"
 
 enum { BLOCK = 1 << 20, ITEMS_OF_SLOT = 8 };
 
@@ -20,6 +21,7 @@ static int64_t now_of(const struct cs_device *device)
 
 static enum cs_status begin(struct cs_subject *s, int64_t *since, struct cs_err *err)
 {
+    s->lent_ns = 0;
     CS_TRY(cs_device_sync(s->config.device, err));
     *since = now_of(s->config.device);
     return CS_OK;
@@ -28,8 +30,36 @@ static enum cs_status begin(struct cs_subject *s, int64_t *since, struct cs_err 
 static enum cs_status end(struct cs_subject *s, int64_t since, int64_t *ns, struct cs_err *err)
 {
     CS_TRY(cs_device_sync(s->config.device, err));
-    *ns = now_of(s->config.device) - since;
+    *ns = now_of(s->config.device) - since - s->lent_ns;
     return CS_OK;
+}
+
+/* Rows of other ranks, on a host: own ones once more. Memory as it lies may hold numbers that are too small to be
+ * normal, with which a host computes many times as long. */
+static void lend_rows(void *user, int32_t which, const struct cs_context_exchange *x)
+{
+    struct cs_subject *s = user;
+    const int64_t since = now_of(s->config.device);
+    const struct cs_device_move *own = NULL;
+    (void)which;
+    for (int i = 0; i < x->n && own == NULL; i++)
+        own = x->move[i].is_send ? &x->move[i] : NULL;
+    for (int i = 0; i < x->n; i++) {
+        const struct cs_device_move *to = &x->move[i];
+        const size_t bytes = own == NULL || own->bytes > to->bytes ? to->bytes : own->bytes;
+        if (to->is_send)
+            continue;
+        memset(to->data, 0, to->bytes);
+        if (own != NULL)
+            memcpy(to->data, own->data, bytes);
+    }
+    s->lent_ns += now_of(s->config.device) - since;
+}
+
+static void have_lent(void *user, int32_t which)
+{
+    (void)user;
+    (void)which;
 }
 
 /* ---- its slot ---- */
@@ -68,6 +98,12 @@ struct cs_item_shape cs_subject_item(const struct cs_slot_budget *budget, int32_
     return cs_slot_smaller_item(budget, encoder, eighth);
 }
 
+/* Labels are words that this rank has: nobody else is asked. */
+static int32_t words_of(const struct cs_input_tables *tables)
+{
+    return tables->words.end > 0 ? (int32_t)tables->words.end : tables->vocab;
+}
+
 /* A slot of one document, or of whole items. */
 static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
 {
@@ -96,7 +132,8 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
         s->slot.ids[r] = (int32_t)((r * 7919 + 13) % s->config.tables->vocab);
         s->slot.doc[r] = 0;
         s->slot.pos[r] = (int32_t)r;
-        s->slot.labels[r] = is_label ? (int32_t)((r * 104729 + 7) % s->config.tables->vocab) : -1;
+        s->slot.labels[r] =
+            is_label ? (int32_t)((r * 104729 + 7) % words_of(s->config.tables)) : -1;
         n += is_label;
     }
     s->slot.head->n_samples = 1;
@@ -226,17 +263,31 @@ enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs
     out->alone = (struct cs_stage){.name = layer->path,
                                    .branch = branch,
                                    .first_layer = config->layer,
-                                   .n_layers = config->n_layers};
-    out->plan = (struct cs_plan){.stages = &out->alone, .n_stages = 1, .n_ranks = 1};
+                                   .n_layers = config->n_layers,
+                                   .shape = {.tp = config->tp}};
+    out->first[1] = config->tp;
+    out->plan = (struct cs_plan){
+        .stages = &out->alone, .n_stages = 1, .n_ranks = 1, .first = out->first, .repeats = 1};
+    out->tensors = cs_tensors_alone(config->device, config->tp);
     out->scratch.device = out->saved.memory.device = config->device;
     CS_TRY(cs_params_new(graph, &out->plan, 0, config->device, &out->params, err));
     CS_TRY(fill_params(out, err));
-    return cs_stage_new(graph, &out->plan, out->params, 0, &out->stage, err);
+    return cs_stage_new(out->params->graph, &out->plan, out->params, 0, &out->stage, err);
+}
+
+void cs_subject_split(struct cs_subject *s, bool splits_rows)
+{
+    const bool is_lent = splits_rows && s->config.device->mem == NULL;
+    s->alone.splits_rows = splits_rows;
+    s->tensors.start = is_lent ? lend_rows : NULL;
+    s->tensors.finish = is_lent ? have_lent : NULL;
+    s->tensors.user = s;
 }
 
 void cs_subject_close(struct cs_subject *s)
 {
     free_acts(s);
+    cs_context_free(&s->tensors);
     cs_input_free(&s->input);
     cs_scratch_free(&s->scratch);
     cs_scratch_free(&s->saved.memory);
@@ -257,7 +308,8 @@ static struct cs_run run_on(struct cs_subject *s, struct cs_ctx *ctx)
                            .ops = s->config.device->ops,
                            .ctx = ctx,
                            .scratch = &s->scratch,
-                           .input = &s->input};
+                           .input = &s->input,
+                           .tensors = s->config.tp > 1 ? &s->tensors : NULL};
 }
 
 enum cs_status cs_subject_fwd(struct cs_subject *s, int repeats, bool is_keeping, int64_t *ns,
@@ -269,6 +321,7 @@ enum cs_status cs_subject_fwd(struct cs_subject *s, int repeats, bool is_keeping
     int64_t since;
     CS_TRY(begin(s, &since, err));
     for (int i = 0; i < repeats; i++) {
+        cs_context_begin(run.tensors);
         if (is_keeping)
             cs_scratch_clear(&s->saved.memory);
         cs_stage_fwd(s->stage, &run, s->x, &ends, s->y, is_keeping ? &s->saved : NULL);
@@ -284,8 +337,10 @@ enum cs_status cs_subject_bwd(struct cs_subject *s, int repeats, int64_t *ns, st
     struct cs_run run = run_on(s, &ctx);
     int64_t since;
     CS_TRY(begin(s, &since, err));
-    for (int i = 0; i < repeats; i++)
+    for (int i = 0; i < repeats; i++) {
+        cs_context_begin(run.tensors);
         cs_stage_bwd(s->stage, &run, s->dy, passes ? s->dx : NULL, &ends, &s->saved);
+    }
     return end(s, since, ns, err);
 }
 

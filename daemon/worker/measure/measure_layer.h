@@ -3,23 +3,29 @@
 #define CS_WORKER_MEASURE_MEASURE_LAYER_H
 
 #include "core/data/slot.h"
+#include "worker/layer/exchange.h"
 #include "worker/model/stage.h"
 
 struct cs_subject_config {
     const struct cs_graph *graph; /* what trains in it trains here */
     const struct cs_slot_budget *budget;
-    const struct cs_input_tables *tables;
+    const struct cs_input_tables *tables; /* words: those that this rank has */
     struct cs_device *device;
     int32_t layer, n_layers; /* graph->layers */
+    int32_t
+        tp; /* ranks that share them, of which this is the first and meets none; 1: it has all */
 };
 
 struct cs_subject {
     struct cs_subject_config config;
-    const struct cs_layer *layer; /* the first */
+    const struct cs_layer *layer; /* the first, of config.graph */
     int32_t encoder;              /* of its branch, -1: LLM */
-    int64_t n_params;
+    int64_t n_params;             /* that this rank has */
     struct cs_stage alone;
     struct cs_plan plan;
+    int32_t first[2]; /* of the plan */
+    int64_t lent_ns;  /* since the clock runs: rows of other ranks, which nobody computes */
+    struct cs_context tensors; /* of tp ranks */
     struct cs_params *params;
     struct cs_stage_model *stage;
     struct cs_scratch scratch;
@@ -40,6 +46,8 @@ struct cs_item_shape cs_subject_item(const struct cs_slot_budget *budget, int32_
 enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs_subject *out,
                                struct cs_err *err) CS_NODISCARD;
 void cs_subject_close(struct cs_subject *s);
+/* Whether its tp ranks split rows between the products of blocks; at first they do not. */
+void cs_subject_split(struct cs_subject *s, bool splits_rows);
 /* One document of that many tokens, labels spread evenly over it; of an encoder whole items. */
 enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t labels,
                                struct cs_err *err) CS_NODISCARD;

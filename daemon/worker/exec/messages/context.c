@@ -7,6 +7,7 @@
 #include "core/base/system/clock.h"
 #include "core/plan/context.h"
 #include "core/plan/groups.h"
+#include "worker/layer/tensors.h"
 
 static bool meets(const struct cs_exec *exec)
 {
@@ -141,7 +142,7 @@ static void finish_on_device(void *user, int32_t which)
  * computing, with as many bytes as fill the links. For tests and comparisons the environment says
  * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. How many are worth it was
  * measured (tests/bench/RESULTS.md). */
-enum { SUM_GROUPS = 8, SUM_BYTES = 8 << 20, MOST_GROUPS = 1024 };
+enum { MOST_GROUPS = 1024 };
 
 static enum cs_status set_groups(struct cs_context *context, bool is_host, int32_t most,
                                  int64_t bytes, const char *variable, struct cs_err *err)
@@ -210,8 +211,8 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
     CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
                       "CORNSTARCH_CONTEXT_GROUPS", err));
-    return set_groups(&exec->tensors, is_host, SUM_GROUPS, SUM_BYTES, "CORNSTARCH_TENSOR_GROUPS",
-                      err);
+    return set_groups(&exec->tensors, is_host, CS_TENSORS_GROUPS, CS_TENSORS_GROUP_BYTES,
+                      "CORNSTARCH_TENSOR_GROUPS", err);
 }
 
 void cs_exec_close_context(struct cs_exec *exec)
