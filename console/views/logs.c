@@ -8,6 +8,7 @@
 #include "console/views/log_rows.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
+#include "core/wire/job_state.h"
 
 enum { SHORT_AT = 1 + 6 + 7, CLOCK = 13, MOST_ROWS_OF_A_LINE = 8 };
 
@@ -98,21 +99,51 @@ static void draw_head(const struct cs_store *store, const struct cs_screen *scre
     cs_fields_draw(&fields, area, 1, 0);
 }
 
-/* The line under the cursor, whole, below a rule; returns the rows that this takes. */
+enum { FOOT_AT_H = 8 }; /* lower areas have none */
+
+/* rows of a text below a rule, at the bottom; the rule is one of them */
+static int foot_rows(struct cs_area area, const char *text)
+{
+    const int most = area.h / 2, rows = cs_wrap_rows(text, area.w - 2);
+    return (rows < most ? rows : most) + 1;
+}
+
+static void draw_foot(const struct cs_screen *screen, struct cs_area area, enum cs_style style,
+                      const char *text)
+{
+    const int rows = foot_rows(area, text) - 1, y = area.h - rows;
+    cs_fill(area, 0, y - 1, area.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
+    cs_draw_wrap(area, 1, y, area.w - 2, rows, style, screen->glyphs, text);
+}
+
+/* The line under the cursor, whole; returns the rows that this takes. */
 static int draw_whole(const struct cs_store_line *line, const struct cs_screen *screen,
                       struct cs_area area)
 {
     struct cs_buf text = {0};
-    const int most = area.h / 2, width = area.w - 2;
     cs_log_row_text(line, &text);
-    int rows = cs_wrap_rows(cs_buf_str(&text), width);
-    rows = rows < most ? rows : most;
-    const int y = area.h - rows;
-    cs_fill(area, 0, y - 1, area.w, CS_STYLE_DIM, cs_glyph(screen->glyphs, CS_GLYPH_HLINE));
-    cs_draw_wrap(area, 1, y, width, rows, level_style(line->level), screen->glyphs,
-                 cs_buf_str(&text));
+    draw_foot(screen, area, level_style(line->level), cs_buf_str(&text));
+    const int rows = foot_rows(area, cs_buf_str(&text));
     cs_buf_free(&text);
-    return rows + 1;
+    return rows;
+}
+
+/* Why a job waits for devices although it has lines: what its submission warned of, or of an earlier run. NULL:
+ * it does not, or nobody knows. */
+static const char *why_waiting(const struct cs_store *store)
+{
+    const struct cs_store_job *job = cs_store_selected(store);
+    const bool waits = job != NULL && cs_job_state_is(job->state, CS_PHASE_WAITING);
+    return waits && job->reason[0] != '\0' && store->logs.n > 0 ? job->reason : NULL;
+}
+
+/* what is left above the foot that says so */
+static struct cs_area above_why(const struct cs_store *store, struct cs_area area)
+{
+    const char *why = why_waiting(store);
+    if (why != NULL && area.h >= FOOT_AT_H)
+        area.h -= foot_rows(area, why);
+    return area;
 }
 
 /* Where the lines stand: `first` of the rows at the top, so that the cursor is at the bottom while the
@@ -145,6 +176,9 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
     const int cursor = cs_log_cursor(store, screen, rows, n);
     struct cs_needle find;
     draw_head(store, screen, area, n);
+    if (above_why(store, area).h < area.h)
+        draw_foot(screen, area, CS_STYLE_TITLE, why_waiting(store));
+    area = above_why(store, area);
     if (n == 0) {
         cs_draw(area, 1, 2, CS_STYLE_DIM,
                 store->logs.n ? "no line passes the filter (v level, r source, f text)"
@@ -155,7 +189,7 @@ static void draw(const struct cs_store *store, const struct cs_screen *screen, s
                          job->reason);
         return;
     }
-    if (screen->at.is_log_whole && area.h >= 8)
+    if (screen->at.is_log_whole && area.h >= FOOT_AT_H)
         whole = draw_whole(cs_store_line(&store->logs, rows[cursor]), screen, area);
     const int room = room_of(area, whole);
     struct cs_area lines = cs_area_part(area, 0, 0, area.w, room + 1);
@@ -205,6 +239,7 @@ static int row_at(const struct cs_store *store, const struct cs_screen *screen, 
     const int n = cs_log_rows(store, screen, rows), cursor = cs_log_cursor(store, screen, rows, n);
     if (n == 0)
         return -1;
+    area = above_why(store, area);
     for (int i = first_row(store, screen, area, room_of(area, 0), rows, n, cursor); i < n; i++) {
         const int height = rows_of(cs_store_line(&store->logs, rows[i]), screen, area);
         if (y >= top && y < top + height)

@@ -9,6 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "console/screen/screen.h"
 #include "console/store/store.h"
 #include "core/wire/log_line.h"
 
@@ -188,6 +189,35 @@ static void a_resumed_job_has_no_old_reason(void **state)
                      INT64_C(150000000000)); /* at the job's own pace */
 }
 
+/* warnings of a submission and why the job waits; the mouse finds the lines above */
+static void a_queued_job_with_a_warning_shows_why_it_waits(void **state)
+{
+    static const char why[] = "waits for 2 GPUs: cuda:0 and cuda:1 are held by job 40";
+    struct cs_store *store = *state;
+    struct cs_canvas *canvas = cs_canvas_new(100, 24);
+    struct cs_screen screen;
+    struct cs_buf text = {0};
+    cs_screen_init(&screen, CS_GLYPHS_ASCII);
+    cs_screen_show(&screen, CS_VIEW_LOGS);
+    for (int is_run = 0; is_run < 2; is_run++) {
+        feed(store, json_pack("{s:s,s:{s:i,s:s,s:s,s:s}}", "type", "event.job", "job", "id", JOB,
+                              "name", "x", "state", is_run ? "RUN" : "QUEUED", "reason", why));
+        if (!is_run)
+            live(store, -1, "2026-11-27T23:04:23.100Z WARNING: a slot is too long");
+        cs_canvas_clear(canvas);
+        cs_screen_draw(store, &screen, canvas);
+        cs_buf_reset(&text);
+        cs_canvas_text(canvas, &text);
+        const char *line = strstr(cs_buf_str(&text), "a slot is too long");
+        assert_non_null(line);
+        const char *foot = strstr(line, why); /* the head has the state alone */
+        assert_int_equal(foot != NULL, !is_run);
+    }
+    cs_buf_free(&text);
+    cs_screen_free(&screen);
+    cs_canvas_free(canvas);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -198,6 +228,7 @@ int main(void)
         T(a_full_list_drops_what_is_older_than_all),
         T(a_line_that_comes_live_and_from_the_past_is_one),
         T(a_resumed_job_has_no_old_reason),
+        T(a_queued_job_with_a_warning_shows_why_it_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
