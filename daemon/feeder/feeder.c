@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/system/io.h"
+#include "core/data/data_threads.h"
 #include "core/data/sources.h"
 #include "core/wire/wire.h"
 #include "feeder/feed_set.h"
@@ -13,8 +14,6 @@
 #include "feeder/stream.h"
 
 enum { THREADS = 2, MOST_AHEAD = 1024, AHEAD_OF_A_THREAD = 4 };
-
-static const int64_t ahead_bytes = (int64_t)2 << 30;
 
 struct feeder {
     const struct cs_feeder_config *config;
@@ -54,7 +53,7 @@ static struct cs_stream_config stream_of(const struct feeder *f, struct cs_feed_
         .limit = max > 0 ? (uint64_t)max : UINT64_MAX,
         .n_threads = n_threads,
         .depth = depth_of(f->spec->batch_samples, n_threads),
-        .bytes = f->config->ahead_bytes > 0 ? f->config->ahead_bytes : ahead_bytes,
+        .bytes = f->config->ahead_bytes > 0 ? f->config->ahead_bytes : CS_DATA_AHEAD_BYTES,
         .bad = cs_feed_set_bad,
         .user = set,
     };

@@ -43,7 +43,7 @@ struct cs_feeder_config {
     int64_t first_step;
     bool is_eval_first;  /* the evaluation after step first_step - 1 was not made */
     int n_threads;       /* of preprocessing, 0: 2 */
-    int64_t ahead_bytes; /* of samples loaded ahead, 0: 2 GiB */
+    int64_t ahead_bytes; /* of samples loaded ahead, 0: CS_DATA_AHEAD_BYTES */
     size_t cache_bytes;  /* for resized pictures */
     struct cs_feeder_request *request;
     /* feeder.ready, feeder.step, feeder.bad, feeder.done; takes the reference */

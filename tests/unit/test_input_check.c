@@ -274,14 +274,15 @@ static void a_step_that_nothing_holds_is_refused(void **state)
     struct cs_err err = {0};
 
     (void)state;
-    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)4 << 30, &err), CS_OK);
+    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)2 << 30, &err), CS_OK);
+    assert_int_equal(cs_early_batch(&spec, &early, ((int64_t)2 << 30) - 1, &err), CS_INVALID);
     spec.batch_samples = 4096; /* 1280 samples of 20 rows are in 256 slots of 100 */
     assert_int_equal(cs_early_batch(&spec, &early, 0, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "1280 samples"));
     spec.seq_tokens = 1000;
-    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)4 << 30, &err), CS_INVALID);
-    assert_non_null(strstr(err.text, "8.00 GiB"));
-    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)16 << 30, &err), CS_OK);
+    assert_int_equal(cs_early_batch(&spec, &early, ((int64_t)6 << 30) - 1, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "6.00 GiB")); /* a step of 4 GiB, 2 GiB ahead */
+    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)6 << 30, &err), CS_OK);
 }
 
 static void cache_gives_back_what_was_put_and_stays_small(void **state)

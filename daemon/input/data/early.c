@@ -1,6 +1,7 @@
 /* Looks at the first samples of a job's data. */
 #include "input/data/early.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "core/base/str.h"
 #include "core/base/system/clock.h"
 #include "core/base/units.h"
+#include "core/data/data_threads.h"
 #include "input/chat/builtin.h"
 #include "input/data/reader.h"
 
@@ -177,7 +179,8 @@ enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early 
 {
     const int64_t rows = (int64_t)CS_STEP_PACK_SLOTS * spec->seq_tokens;
     const double want_rows = (double)spec->batch_samples * (double)early->mean_rows;
-    const double want_bytes = 2.0 * (double)spec->batch_samples * (double)early->mean_bytes;
+    const double step_bytes = (double)spec->batch_samples * (double)early->mean_bytes;
+    const double want_bytes = step_bytes + fmin(step_bytes, (double)CS_DATA_AHEAD_BYTES);
     char have[CS_UNITS_CAP], want[CS_UNITS_CAP];
 
     if (want_rows > (double)rows)
@@ -192,8 +195,8 @@ enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early 
     cs_bytes_print(have, sizeof have, (uint64_t)memory);
     if (memory > 0 && want_bytes > (double)memory)
         return cs_fail(err, CS_INVALID,
-                       "batch_samples is %lld: two steps of samples take %s in the feeder, by the "
-                       "first ones, and this machine has %s",
+                       "batch_samples is %lld: a step of samples, and those loaded ahead, take %s "
+                       "in the feeder, by the first ones, and this machine has %s",
                        (long long)spec->batch_samples, want, have);
     return CS_OK;
 }
