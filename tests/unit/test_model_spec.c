@@ -494,10 +494,11 @@ static void thresholds_of_alerts_are_numbers_or_off(void **state)
     struct cs_spec *spec = must_read(root, arena);
     assert_true(fabs(spec->alert[CS_ALERT_SKIPPED_UPDATES] - 5) <= 0);
     assert_true(fabs(spec->alert[CS_ALERT_ROWS_LOST]) <= 0);
-    mutate(root, "alerts", "{\"skipped_updates\":false,\"data_wait\":0.25}");
+    assert_true(fabs(spec->alert[CS_ALERT_DATA_WAIT] - 0.25) <= 0);
+    mutate(root, "alerts", "{\"skipped_updates\":false,\"data_wait\":0.75}");
     spec = must_read(root, arena);
     assert_true(fabs(spec->alert[CS_ALERT_SKIPPED_UPDATES]) <= 0);
-    assert_true(fabs(spec->alert[CS_ALERT_DATA_WAIT] - 0.25) <= 0);
+    assert_true(fabs(spec->alert[CS_ALERT_DATA_WAIT] - 0.75) <= 0);
     assert_true(fabs(spec->alert[CS_ALERT_DIVERGENCE] - 1.5) <= 0);
 
     static const char *const wrong[][2] = {

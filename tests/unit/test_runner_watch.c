@@ -249,10 +249,13 @@ static void ranks_that_wait_for_data_starve(void **state)
     for (int i = 0; i < 30; i++)
         see(&w, step);
     assert_silent(&w);
-    step.data_share = 0.9;
+    step.data_share = 0.35;
     for (int i = 0; i < 40; i++)
         see(&w, step);
     assert_true(count(&w, CS_ALERT_DATA_WAIT) > 10);
+    step.data_share = 0.9;
+    for (int i = 0; i < 40; i++)
+        see(&w, step);
     assert_text(w.r.alarm[CS_ALERT_DATA_WAIT].text,
                 "% of the time: 7 threads on 32 cores prepare 240 samples/s; raise data_threads, "
                 "give smaller pictures");

@@ -15,7 +15,7 @@
       "the mean loss of the last 20 steps over the lowest that it was, a loss below 0.5 counting as 0.5") \
     X(GRAD_NORM, "grad_norm", 10, 1.01, 1e12,                                                      \
       "the norm of the gradient over its mean of the 20 steps before, where it is clipped")        \
-    X(DATA_WAIT, "data_wait", 0.5, 0.001, 1,                                                       \
+    X(DATA_WAIT, "data_wait", 0.25, 0.001, 1,                                                       \
       "share of the last 20 steps that the rank which waits longest for data waits")               \
     X(UNTRAINED_STEPS, "untrained_steps", 1, 1, 1e12, "steps in a row without a token that is trained") \
     X(CHECKPOINT_AGE, "checkpoint_age", 7200, 1, 1e12, "seconds of training that no checkpoint holds")
