@@ -2,6 +2,7 @@
 #include "worker/measure/links.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/system/clock.h"
-#include "worker/measure/exchanges.h"
+#include "worker/measure/beside.h"
 
 enum { SAMPLES = 7, SIZES = 2, HOST_RANKS = 4 };
 
@@ -21,7 +22,8 @@ static const int group_sizes[] = {2, 4, 8};
 
 /* What a rank tells; children write it into memory that they share with this process. */
 struct told {
-    int64_t ns[CS_LINK_OPS][SIZES]; /* of one exchange, small and large */
+    int64_t ns[CS_LINK_OPS][SIZES];            /* of one exchange, small and large */
+    struct cs_beside_told beside[CS_LINK_OPS]; /* of large ones; the host: nothing */
     enum cs_status status;
     struct cs_err err;
 };
@@ -82,6 +84,21 @@ static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank
     return CS_OK;
 }
 
+/* Exchanges of the host do not run beside computing. */
+static enum cs_status time_beside(const struct cs_exchanges *x, struct cs_link_rank *rank,
+                                  struct told *told, struct cs_err *err)
+{
+    struct cs_products products = {0};
+    if (rank->device == NULL)
+        return CS_OK;
+    enum cs_status status = cs_products_open(&products, rank, err);
+    for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
+        if (is_run(k, rank->comm->n_ranks))
+            status = cs_beside_time(&products, x, rank, k, told->ns[k][1], &told->beside[k], err);
+    cs_products_close(&products, rank);
+    return status;
+}
+
 static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank *rank,
                                struct member *m, struct cs_err *err)
 {
@@ -89,6 +106,8 @@ static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank
     for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
         for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
             status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->told->ns[k][s], err);
+    if (status == CS_OK)
+        status = time_beside(x, rank, m->told, err);
     if (status != CS_OK)
         m->comm->table->abort(m->comm); /* nobody waits for it */
     x->close(rank);
@@ -137,12 +156,33 @@ static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
                                     .bytes_per_s = (int64_t)rate};
 }
 
-static void add_links(const struct member *m, int n, struct cs_profile *profile)
+/* Of all ranks the mean. Beside products nothing is faster than alone. */
+static void fit_beside(const struct member *member, int kind, int n, size_t large,
+                       struct cs_profile_link *link)
 {
-    const struct cs_exchanges *x = exchanges_of(m->devices);
-    for (int k = 0; k < CS_LINK_OPS; k++)
-        if (is_run(k, n))
-            profile->link[profile->n_links++] = fit(x, bytes_of(m->devices), m->told->ns[k], k, n);
+    double ns = 0, slows = 0;
+    for (int r = 0; r < n; r++) {
+        ns += member[r].told->beside[kind].ns / n;
+        slows += member[r].told->beside[kind].slows / n;
+    }
+    if (ns <= 0)
+        return;
+    const double rate = fmax((double)large * 1e9 / ns, 1);
+    link->beside_bytes_per_s = (int64_t)fmin(rate, (double)link->bytes_per_s);
+    link->slows = fmin(fmax(slows, 0), CS_SLOWS_MOST);
+}
+
+static void add_links(const struct member *member, int n, struct cs_profile *profile)
+{
+    const struct cs_exchanges *x = exchanges_of(member->devices);
+    const size_t large = bytes_of(member->devices);
+    for (int k = 0; k < CS_LINK_OPS; k++) {
+        if (!is_run(k, n))
+            continue;
+        struct cs_profile_link *link = &profile->link[profile->n_links++];
+        *link = fit(x, large, member->told->ns[k], k, n);
+        fit_beside(member, k, n, large, link);
+    }
 }
 
 static bool is_process(const struct member *m)
@@ -273,7 +313,7 @@ static enum cs_status measure_group(struct member *member, int n, struct cs_prof
     if (status == CS_OK)
         status = run_members(member, n, err);
     if (status == CS_OK)
-        add_links(&member[0], n, profile);
+        add_links(member, n, profile);
     close_members(member, n);
     return status;
 }

@@ -18,7 +18,8 @@ struct cs_link_devices {
 };
 
 /* Latency and bandwidth of every kind, for groups of 2, 4 and 8 as far as there are devices; devices NULL: of the
- * host, 2 and 4. Bytes are those of the whole vector. One device: nothing. Fills profile->link, in the arena. */
+ * host, 2 and 4. Bytes are those of the whole vector.
+ * Of devices also what large exchanges and products take beside each other. One device: nothing. Fills profile->link, in the arena. */
 enum cs_status cs_measure_links(const struct cs_link_devices *devices, struct cs_arena *arena,
                                 struct cs_profile *profile, struct cs_err *err) CS_NODISCARD;
 
