@@ -448,21 +448,26 @@ static const struct cs_profile_row measured_rows[] = {
 static const struct cs_device_class unlinked = {
     .name = "unlinked", .flops = 1000000000, .bytes_per_s = 1000000000};
 
-static void measured_costs(struct made *m, const struct cs_test_spec *options, bool keeps_bf16)
+static void measured_on(struct made *m, const struct cs_test_spec *options, bool keeps_bf16,
+                        const struct cs_device_class *device)
 {
-    struct cs_profile profile = {.device = unlinked.name,
+    struct cs_profile profile = {.device = device->name,
                                  .precision = "",
                                  .row = (struct cs_profile_row *)(uintptr_t)measured_rows,
                                  .n_rows = CS_ARRAY_LEN(measured_rows)};
     struct cs_err err = {0};
     struct cs_spec *spec;
-    make_with(m, options, &unlinked);
+    make_with(m, options, device);
     m->graph->keeps_bf16 = keeps_bf16;
-    cs_profile_key(m->graph, &unlinked, profile.key);
+    cs_profile_key(m->graph, device, profile.key);
     json_object_set_new(json_object_get(m->root, "plan"), "profile", cs_profile_json(&profile));
     need(cs_spec_read(m->root, m->arena, &spec, &err), &err);
-    need(cs_spec_layer_costs(spec, m->graph, &budget, &unlinked, m->arena, m->cost, NULL, &err),
-         &err);
+    need(cs_spec_layer_costs(spec, m->graph, &budget, device, m->arena, m->cost, NULL, &err), &err);
+}
+
+static void measured_costs(struct made *m, const struct cs_test_spec *options, bool keeps_bf16)
+{
+    measured_on(m, options, keeps_bf16, &unlinked);
 }
 
 static void costs_are(const struct made *m, const char *path, double fwd, double bwd_input,
@@ -504,6 +509,24 @@ static void ranks_that_share_matrices_take_what_was_measured(void **state)
     costs_are(&m, "llm.head", 25 * LABELS, 25 * LABELS, 25 * LABELS);
     costs_are(&m, "vision.encoder.layers.1", 100 * 80, 100 * 80, 100 * 80);
     done(&m);
+}
+
+/* Adding the parts that have come is in what was measured with rows split, not in what one rank takes. */
+static void parts_are_added_once(void **state)
+{
+    struct made m;
+    struct cs_device_class device = unlinked;
+    (void)state;
+    device.units = 132;
+    device.bytes_per_s = 1000000; /* adding is all that takes time */
+    for (int tp = 2; tp <= 4; tp += 2) {
+        measured_on(&m, &(struct cs_test_spec){.rules = "train:*", .llm_tp = tp, .llm_sp = true},
+                    false, &device);
+        const double add = 2.0 * 3 * ROWS / tp * (tp - 1) * 48 * 4 * 1000;
+        costs_are(&m, "llm.layers.1", tp == 2 ? 45 * ROWS : 25 * ROWS + add,
+                  tp == 2 ? 40 * ROWS : 25 * ROWS + add, (tp == 2 ? 80 : 25) * ROWS);
+        done(&m);
+    }
 }
 
 /* Gradients in bf16 were measured on one rank: on two they are as much less as those in fp32 are. Of a layer with
@@ -563,6 +586,7 @@ int main(void)
         cmocka_unit_test(split_rows_travel_beside_products),
         cmocka_unit_test(recurrent_layers_pass_states_from_rank_to_rank),
         cmocka_unit_test(ranks_that_share_matrices_take_what_was_measured),
+        cmocka_unit_test(parts_are_added_once),
         cmocka_unit_test(what_was_not_measured_of_them_is_in_proportion),
         cmocka_unit_test(they_have_the_rows_of_a_part),
     };

@@ -360,14 +360,15 @@ static void share_tensors(const struct cs_spec *spec, const struct cs_graph *gra
 
 static void add_sums(const struct cs_spec *spec, const struct cs_graph *graph,
                      const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                     struct cs_layer_cost *cost)
+                     const struct cs_profile *profile, struct cs_layer_cost *cost)
 {
     for (int32_t i = 0; i < graph->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
         const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
-        cs_tensor_add_sums(graph, layer, work.tokens, work.label_rows, device,
-                           tensor_ranks(spec, graph, graph->modules[layer->module].branch),
-                           &cost[i]);
+        const struct cs_tensor_ranks ranks =
+            tensor_ranks(spec, graph, graph->modules[layer->module].branch);
+        cs_tensor_add_sums(graph, layer, work.tokens, work.label_rows, device, ranks,
+                           cs_tensor_adds(profile, graph, layer, ranks), &cost[i]);
     }
 }
 
@@ -426,7 +427,7 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
                                                cost, &source.context, err);
     cs_arena_free(scratch);
     CS_TRY(status);
-    add_sums(spec, graph, budget, device, cost);
+    add_sums(spec, graph, budget, device, source.profile, cost);
     cs_spread_experts(spec, graph, budget, device, cost);
     if (out != NULL)
         *out = source;

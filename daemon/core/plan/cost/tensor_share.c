@@ -56,6 +56,13 @@ struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const str
         share(whole.bwd_weight_ns, shared.bwd_weight_ns, alone.bwd_weight_ns, ranks.tp)};
 }
 
+bool cs_tensor_adds(const struct cs_profile *profile, const struct cs_graph *graph,
+                    const struct cs_layer *layer, struct cs_tensor_ranks ranks)
+{
+    const struct cs_profile_row *row = row_of(profile, graph, layer, ranks);
+    return row != NULL && row->sp;
+}
+
 struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
                                       const struct cs_graph *graph, const struct cs_layer *layer,
                                       const struct cs_slot_budget *budget,

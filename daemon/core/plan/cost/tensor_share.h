@@ -22,6 +22,9 @@ bool cs_tensor_divides(const struct cs_layer *layer);
 struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const struct cs_graph *graph,
                                      const struct cs_layer *layer, int64_t rows,
                                      struct cs_tensor_ranks ranks, struct cs_layer_cost whole);
+/* That cost is one of ranks that split rows as they were measured: what comes from others is added in it. */
+bool cs_tensor_adds(const struct cs_profile *profile, const struct cs_graph *graph,
+                    const struct cs_layer *layer, struct cs_tensor_ranks ranks);
 /* How that grows: as the profile has it, else as FLOPs have it. */
 struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
                                       const struct cs_graph *graph, const struct cs_layer *layer,

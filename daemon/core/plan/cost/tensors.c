@@ -29,8 +29,7 @@ static int64_t add_ns(const struct cs_graph *graph, const struct cs_layer *layer
 {
     const int64_t own = (rows + tp - 1) / tp, bytes = 3 * own * cs_layer_arch(graph, layer)->width *
                                                       cs_device_element_bytes(device);
-    return 2 * device->link_latency_ns +
-           cs_divide_up((cs_u128)bytes * (cs_u128)(tp - 1) * 1000000000u, device->bytes_per_s);
+    return cs_divide_up((cs_u128)bytes * (cs_u128)(tp - 1) * 1000000000u, device->bytes_per_s);
 }
 
 /* Halves of a block have one sum each way: all-gather and reduce-scatter where rows are split, and then
@@ -39,16 +38,19 @@ static int64_t add_ns(const struct cs_graph *graph, const struct cs_layer *layer
  * in its forward, where it makes one. */
 struct cs_tensor_sums cs_tensor_sums(const struct cs_graph *graph, const struct cs_layer *layer,
                                      int64_t rows, int64_t label_rows,
-                                     const struct cs_device_class *device, int32_t tp,
-                                     bool is_split)
+                                     const struct cs_device_class *device,
+                                     struct cs_tensor_ranks ranks, bool adds)
 {
+    const int32_t tp = ranks.tp;
+    const bool is_split = ranks.splits_rows;
     const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const bool is_head = layer->kind == CS_LAYER_HEAD;
     const int64_t ns = sum_ns(graph, layer, is_head ? label_rows : rows, device, tp, is_split);
     const int64_t again = is_split && layer->needs_weight_grad ? ns : 0; /* two halves of a sum */
     const int64_t fwd = 2 * ns, bwd = has_backward ? 2 * ns + again : 0;
     if (layer->kind == CS_LAYER_BLOCK && is_split && device->units > 0) {
-        const int64_t add = 2 * add_ns(graph, layer, rows, device, tp);
+        const int64_t add =
+            2 * (2 * device->link_latency_ns + (adds ? 0 : add_ns(graph, layer, rows, device, tp)));
         return (struct cs_tensor_sums){
             {add,                    fwd},
             {has_backward ? add : 0, bwd}
@@ -78,12 +80,12 @@ static bool is_summed(const struct cs_graph *graph, const struct cs_layer *layer
 
 void cs_tensor_add_sums(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                         int64_t label_rows, const struct cs_device_class *device,
-                        struct cs_tensor_ranks ranks, struct cs_layer_cost *cost)
+                        struct cs_tensor_ranks ranks, bool adds, struct cs_layer_cost *cost)
 {
     if (ranks.tp < 2 || !is_summed(graph, layer))
         return;
     const struct cs_tensor_sums sums =
-        cs_tensor_sums(graph, layer, rows, label_rows, device, ranks.tp, ranks.splits_rows);
+        cs_tensor_sums(graph, layer, rows, label_rows, device, ranks, adds);
     cost->fwd_ns = cs_tensor_with(cost->fwd_ns, sums.fwd);
     cost->bwd_input_ns = cs_tensor_with(cost->bwd_input_ns, sums.bwd);
 }

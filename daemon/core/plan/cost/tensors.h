@@ -17,11 +17,12 @@ struct cs_tensor_sums {
     struct cs_tensor_wait fwd, bwd;
 };
 
-/* rows: of a slot on the ranks that share the layer; label_rows: of those what a head sees. is_split: sp. */
+/* rows: of a slot on the ranks that share the layer; label_rows: of those what a head sees. adds: where rows are split,
+ * what a rank computes of the layer has it that parts which have come are added (cs_tensor_adds). */
 struct cs_tensor_sums cs_tensor_sums(const struct cs_graph *graph, const struct cs_layer *layer,
                                      int64_t rows, int64_t label_rows,
-                                     const struct cs_device_class *device, int32_t tp,
-                                     bool is_split);
+                                     const struct cs_device_class *device,
+                                     struct cs_tensor_ranks ranks, bool adds);
 int64_t cs_tensor_with(int64_t ns, struct cs_tensor_wait wait);
 
 /* Ranks that share a branch; 1: none do. */
@@ -31,6 +32,6 @@ struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char
  * products beside sums hid next to nothing of them); embeddings and the head's gradient are summed. */
 void cs_tensor_add_sums(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                         int64_t label_rows, const struct cs_device_class *device,
-                        struct cs_tensor_ranks ranks, struct cs_layer_cost *cost);
+                        struct cs_tensor_ranks ranks, bool adds, struct cs_layer_cost *cost);
 
 #endif

@@ -136,9 +136,11 @@ static void split_rows(const struct cs_problem_builder *b, const struct cs_layer
                        const struct cs_problem_at *at, struct cs_search_layer *out)
 {
     const struct cs_device_class link = link_of(b, at);
-    const struct cs_tensor_sums all = cs_tensor_sums(b->graph, layer, at->rows, 0, &link, at->tp,
-                                                     true),
-                                none = cs_tensor_sums(b->graph, layer, 0, 0, &link, at->tp, true);
+    const struct cs_tensor_ranks ranks = {.tp = at->tp, .splits_rows = true};
+    const bool adds = cs_tensor_adds(b->profile, b->graph, layer, ranks);
+    const struct cs_tensor_sums all = cs_tensor_sums(b->graph, layer, at->rows, 0, &link, ranks,
+                                                     adds),
+                                none = cs_tensor_sums(b->graph, layer, 0, 0, &link, ranks, adds);
     out->fwd_ns = cs_tensor_with(out->fwd_ns, all.fwd);
     out->bwd_input_ns = cs_tensor_with(out->bwd_input_ns, all.bwd);
     out->fwd_fixed_ns = cs_tensor_with(out->fwd_fixed_ns, none.fwd);
