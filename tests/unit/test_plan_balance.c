@@ -404,6 +404,24 @@ static void there_is_room_for_slots_of_every_degree(void **state)
     assert_int_equal(cs_context_room(4096, 4, 2048), cs_context_most(4096, 2));
 }
 
+/* Two of four ranks have more heads each of as many rows as there are, and take more than all do; none takes what ranks
+ * that cannot share the heads would, nor one alone. */
+static void heads_take_most_in_slots_of_few_ranks(void **state)
+{
+    const struct cs_attention a = {.n_heads = 12, .n_kv_heads = 4, .head_dim = 8};
+    const struct cs_context_degrees two = {.ranks = 2}, three = {.ranks = 3}, four = {.ranks = 4},
+                                    one_to_four = {.ranks = 4, .rows_each = 200},
+                                    one_or_two = {.ranks = 2, .rows_each = 399};
+    (void)state;
+    assert_int_equal(cs_context_heads_bytes(&a, &three, 400, 150, 2), 0);
+    const int64_t of_two = cs_context_heads_bytes(&a, &two, 400, 150, 2);
+    /* (2 * 150 + 2 * 400) rows of 6 + 2 * 2 heads and twice 6, and 400 of the first */
+    assert_int_equal(of_two, (1100 * 22 + 400 * 10) * 8 * 2);
+    assert_true(of_two > cs_context_heads_bytes(&a, &four, 400, 150, 2));
+    assert_int_equal(cs_context_heads_bytes(&a, &one_to_four, 400, 150, 2), of_two);
+    assert_int_equal(cs_context_heads_bytes(&a, &one_or_two, 400, 150, 2), of_two);
+}
+
 static void check_groups(const int32_t *n_rows, int32_t n, const int32_t *first, const int32_t *of,
                          const double *want)
 {
@@ -462,6 +480,7 @@ int main(void)
         cmocka_unit_test(short_sequences_stay_whole),
         cmocka_unit_test(names_of_balances_come_back),
         cmocka_unit_test(there_is_room_for_slots_of_every_degree),
+        cmocka_unit_test(heads_take_most_in_slots_of_few_ranks),
         cmocka_unit_test(short_slots_are_spread_over_the_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, clean_up);
