@@ -64,8 +64,34 @@ at = d["columns"].index("energy_mj")
 assert d["rows"] and all(r[at] is None for r in d["rows"])
 PY
 
-# --- a daemon without GPUs says why
+# --- what measures on GPUs takes those that no job holds; this runner holds what its job leased, and does nothing else
+cat >holder <<SH
+#!/bin/sh
+case " \$* " in *" --check "*) exec "$bin/cornstarch-runner" "\$@" ;; esac
+echo \$\$ >>"$work/holders"
+exec sleep 120
+SH
+chmod +x holder
 "$C" daemon stop >/dev/null
+CORNSTARCH_RUNNER=$work/holder "$C" jobs >/dev/null # starts the daemon
+write_job one.lua 'modality="encoder-colocated"'
+is_held() { [ "$("$C" gpus --json | field "devices.$1.job")" = "$2" ]; }
+one=$(submit one.lua)
+until_true "job $one holds cuda:0" is_held 0 "$one"
+rc=0
+"$C" profile one.lua >said 2>&1 || rc=$? # there is no such GPU
+[ $rc -ne 0 ] || fail "a GPU that is not there was measured"
+expect_text "jobs hold cuda:0 by job $one; measuring on cuda:1 alone, without links"
+two=$(submit one.lua)
+until_true "job $two holds cuda:1" is_held 1 "$two"
+expect_rc 3 "$C" profile one.lua
+expect_text "no GPU is free: cuda:0 by job $one, cuda:1 by job $two"
+xargs kill <holders
+wait_state "$one" LOST
+wait_state "$two" LOST
+"$C" daemon stop >/dev/null
+
+# --- a daemon without GPUs says why
 export CORNSTARCH_NVML=none
 "$C" gpus >none.txt
 grep -q 'has no GPUs' none.txt && grep -q 'switched off by CORNSTARCH_NVML' none.txt || fail "$(cat none.txt)"

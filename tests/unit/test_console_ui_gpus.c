@@ -9,6 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "console/cli/shared/free_gpus.h"
 #include "console/draw/fmt.h"
 #include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
@@ -175,6 +176,67 @@ static void energy_reads_like_a_sentence(void **state)
     assert_string_equal(text, "");
 }
 
+/* of GPUs as node.show tells them: job of each, 0 none; without UUIDs where is_numbered */
+static json_t *gpus_held_by(const int *job, int n, bool is_numbered)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        json_t *gpu = json_pack("{s:o, s:i, s:i}", "name", json_sprintf("cuda:%d", i), "index",
+                                i + 1, "job", job[i]); /* the first one is hidden from the daemon */
+        if (!is_numbered)
+            json_object_set_new(gpu, "uuid", json_sprintf("GPU-%c%c", 'a' + i, 'a' + i));
+        json_array_append_new(list, gpu);
+    }
+    return list;
+}
+
+static void gpus_that_jobs_leave_are_chosen(void **state)
+{
+    static const struct {
+        int job[3];
+        bool is_numbered;
+        const char *chosen; /* by the user, NULL: all */
+        const char *visible, *free, *held;
+        int n_held;
+    } rows[] = {
+        {{0, 0, 0},   false, NULL,          "GPU-aa,GPU-bb,GPU-cc", "cuda:0, cuda:1, cuda:2", "",                                 0},
+        {{7, 0, 0},   false, NULL,          "GPU-bb,GPU-cc",        "cuda:1, cuda:2",         "cuda:0 by job 7",                  1},
+        {{7, 0, 9},   true,  NULL,          "2",                    "cuda:1",                 "cuda:0 by job 7, cuda:2 by job 9", 2},
+        {{7, 0, 0},   false, "GPU-c,GPU-a", "GPU-cc",               "cuda:2",                 "cuda:0 by job 7",                  1},
+        {{7, 0, 0},
+         true,               "3,0,2",
+         "3,2",                                                     "cuda:2, cuda:1",
+         "",                                                                                                                      0}, /* 0: the daemon does not have it */
+        {{7, 8, 0},   true,  "1,2",         NULL,                   "",                       "cuda:0 by job 7, cuda:1 by job 8", 2},
+        {{12, 12, 4},
+         false,              NULL,
+         NULL,                                                      "",
+         "cuda:0 by job 12, cuda:1 by job 12, cuda:2 by job 4",                                                                   3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_free_gpus out;
+        struct cs_err err = {.text = ""};
+        json_t *gpus = gpus_held_by(rows[i].job, 3, rows[i].is_numbered);
+        const enum cs_status status = cs_free_gpus_choose(gpus, rows[i].chosen, &out, &err);
+        assert_int_equal(status, rows[i].visible != NULL ? CS_OK : CS_REFUSED);
+        assert_int_equal(out.n_held, rows[i].n_held);
+        assert_string_equal(cs_buf_str(&out.free), rows[i].free);
+        assert_string_equal(cs_buf_str(&out.held), rows[i].held);
+        if (rows[i].visible != NULL)
+            assert_string_equal(cs_buf_str(&out.visible), rows[i].visible);
+        else
+            assert_non_null(strstr(err.text, rows[i].held));
+        cs_free_gpus_clear(&out);
+        json_decref(gpus);
+    }
+    struct cs_free_gpus none;
+    assert_int_equal(cs_free_gpus_choose(NULL, NULL, &none, NULL), CS_OK); /* a node without GPUs */
+    assert_int_equal(none.n + none.n_held, 0);
+    cs_free_gpus_clear(&none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +246,7 @@ int main(void)
         cmocka_unit_test(figures_on_the_screen_are_those_of_the_message),
         cmocka_unit_test(the_node_says_what_here_is),
         cmocka_unit_test(energy_reads_like_a_sentence),
+        cmocka_unit_test(gpus_that_jobs_leave_are_chosen),
     };
     return cmocka_run_group_tests_name("console/gpus", tests, NULL, NULL);
 }

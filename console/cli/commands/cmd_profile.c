@@ -8,6 +8,8 @@
 #include "console/cli/command/cmd.h"
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/export/ask_worker.h"
+#include "console/cli/shared/free_gpus.h"
+#include "core/base/say.h"
 #include "core/base/system/io.h"
 #include "core/base/table.h"
 #include "core/base/units.h"
@@ -182,6 +184,40 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
     return CS_OK;
 }
 
+/* The worker measures on GPUs that no job holds: it sees no others. *n: how many, of those asked for. */
+static enum cs_status take_free_gpus(const struct cs_cmd *cmd, int32_t *n, struct cs_err *err)
+{
+    struct cs_free_gpus gpus;
+    const enum cs_status status = cs_free_gpus_ask(cmd, &gpus, err);
+    if (status == CS_OK && gpus.n_held > 0) {
+        *n = gpus.n < *n ? gpus.n : *n;
+        cs_say(stderr, "cornstarch-console: jobs hold %s; measuring on %s%s\n",
+               cs_buf_str(&gpus.held), cs_buf_str(&gpus.free),
+               gpus.n == 1 ? " alone, without links: those take two free GPUs" : "");
+        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* as the driver counts them */
+        setenv("CUDA_VISIBLE_DEVICES", cs_buf_str(&gpus.visible), 1);
+    }
+    cs_free_gpus_clear(&gpus);
+    return status;
+}
+
+static enum cs_status measure(const struct cs_cmd *cmd, const json_t *document,
+                              const struct model *m, json_t **profile, struct cs_err *err)
+{
+    const bool is_cpu = strcmp(m->cluster.device->name, "cpu") == 0;
+    int32_t n = m->cluster.devices_per_node;
+    if (!is_cpu)
+        CS_TRY(take_free_gpus(cmd, &n, err));
+    json_t *request =
+        json_pack("{s:O, s:s, s:s, s:i}", "document", document, "device",
+                  is_cpu ? "cpu:0" : "cuda:0", "class", m->cluster.device->name, "devices", (int)n);
+    if (m->spec->precision[0] != '\0')
+        cs_msg_set_str(request, "precision", m->spec->precision);
+    const enum cs_status status = cs_ask_worker("--profile", request, profile, err);
+    json_decref(request);
+    return status;
+}
+
 static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
 {
     struct cs_script_result result;
@@ -201,16 +237,8 @@ static enum cs_status profile_layers(struct cs_cmd *cmd, struct cs_err *err)
     }
     struct model m = {.arena = cs_arena_new(0)};
     enum cs_status status = read_model(result.document, &here, &m, err);
-    if (status == CS_OK) {
-        const bool is_cpu = strcmp(m.cluster.device->name, "cpu") == 0;
-        json_t *request = json_pack("{s:O, s:s, s:s, s:i}", "document", result.document, "device",
-                                    is_cpu ? "cpu:0" : "cuda:0", "class", m.cluster.device->name,
-                                    "devices", (int)m.cluster.devices_per_node);
-        if (m.spec->precision[0] != '\0')
-            cs_msg_set_str(request, "precision", m.spec->precision);
-        status = cs_ask_worker("--profile", request, &profile, err);
-        json_decref(request);
-    }
+    if (status == CS_OK)
+        status = measure(cmd, result.document, &m, &profile, err);
     if (status == CS_OK)
         status = show(cmd, &m, profile, err);
     json_decref(profile);
@@ -223,7 +251,7 @@ const struct cs_command cs_command_profile = {
     .name = "profile",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] SCRIPT",
-    .help = "measure the layers of a script's model on this machine",
+    .help = "measure the layers of a script's model on this machine, on GPUs that no job holds",
     .run = profile_layers,
     .min_args = 1,
     .max_args = 1,
