@@ -450,6 +450,37 @@ static void exchanges_take_what_was_measured(const struct cs_device_class *devic
     assert_int_equal(cs_channel_of(device).bytes_per_s, 5000);
 }
 
+/* Between points what lies between them, beyond them the line; of other groups the bytes' time grows as on a ring. */
+static void exchanges_take_what_points_say(struct made *m, json_t *profile, json_t *row,
+                                           const struct cs_cluster *cluster)
+{
+    static const char *const none[] = {"[[100, 5], [100, 6]]", "[[100, -1]]", "[[100]]",
+                                       "[[1.5, 2]]", "[[1, 1], [2, 2], [3, 3], [4, 4], [5, 5]]"};
+    struct cs_cluster own = *cluster;
+    struct cs_profile *read;
+    json_object_set_new(row, "points",
+                        json_loads("[[100, 2000], [300, 8000], [900, 9000]]", 0, NULL));
+    need(m, cs_profile_read(profile, m->arena, &read, &m->err));
+    cs_profile_cluster(read, m->arena, &own);
+    const struct cs_device_class *d = own.device;
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 2, 100), 2000);
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 2, 200), 5000);
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 2, 600), 8500);
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 2, 1000), 50 + 10000); /* 100 MB/s */
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 2, 50), 50 + 500);
+    assert_int_equal(cs_exchange_ns(d, CS_LINK_ALL_TO_ALL, 4, 200), 50 + (5000 - 50) * 3 / 2);
+    assert_int_equal(cs_exchange_latency_ns(d, CS_LINK_ALL_TO_ALL, 2), 50);
+    json_t *again = cs_profile_json(read);
+    assert_true(json_equal(json_object_get(again, "links"), json_object_get(profile, "links")));
+    json_decref(again);
+    for (size_t i = 0; i < CS_ARRAY_LEN(none); i++) {
+        json_object_set_new(row, "points", json_loads(none[i], 0, NULL));
+        assert_int_equal(cs_profile_read(profile, m->arena, &read, &m->err), CS_INVALID);
+        assert_non_null(strstr(m->err.text, "links[4].points"));
+    }
+    json_object_del(row, "points");
+}
+
 /* A ring of n ranks takes 2 (n - 1) steps for 2 (n - 1) / n of the bytes; the largest group counts, a message where
  * no ring was measured; the plan's prediction follows. */
 static void links_are_those_that_were_measured(void **state)
@@ -484,6 +515,9 @@ static void links_are_those_that_were_measured(void **state)
     need(&m, make(&m, &options, json_incref(profile)));
     need(&m, cs_spec_cluster(m.spec, NULL, m.arena, &m.cluster, &m.err));
     assert_int_equal(m.cluster.device->link_latency_ns, 1000);
+    json_t *row = link_row("all-to-all", 2, 50, 100000000);
+    json_array_append_new(links, row);
+    exchanges_take_what_points_say(&m, profile, row, &cluster);
     json_object_del(json_array_get(links, 0), "bytes_per_s");
     assert_int_equal(cs_profile_read(profile, m.arena, &read, &m.err), CS_INVALID);
     assert_non_null(strstr(m.err.text, "links[0]"));

@@ -120,7 +120,8 @@ static void measured_links_are_those_of_a_node(void **state)
     (void)state;
     for (int op = 0; op < CS_LINK_OPS; op++)
         for (int g = 0; g < CS_LINK_GROUPS; g++)
-            slow.curve[op][g] = (struct cs_link_curve){1000000, 1000000000};
+            slow.curve[op][g] =
+                (struct cs_link_curve){.latency_ns = 1000000, .bytes_per_s = 1000000000};
     measured.measured = &slow;
     assert_true(forward_ns(&s, &measured, 2) > 2 * forward_ns(&s, &device, 2));
     assert_int_equal(forward_ns(&s, &measured, 1), forward_ns(&s, &device, 1));

@@ -297,6 +297,10 @@ static void has_links(const struct cs_profile *p, int n_links)
         assert_string_equal(p->link[i].op, all[i].op);
         assert_int_equal(p->link[i].ranks, all[i].ranks);
         assert_true(p->link[i].bytes_per_s > 0 && p->link[i].latency_ns >= 0);
+        assert_int_equal(p->link[i].n_points, CS_LINK_POINTS);
+        for (int k = 0; k < CS_LINK_POINTS; k++)
+            assert_true(p->link[i].point[k].ns > 0 &&
+                        (k == 0 || p->link[i].point[k].bytes > p->link[i].point[k - 1].bytes));
         /* beside products on devices alone, where no exchange is faster than alone */
         assert_int_equal(p->link[i].beside_bytes_per_s > 0, strcmp(p->device, "cpu") != 0);
         assert_true(p->link[i].beside_bytes_per_s <= p->link[i].bytes_per_s);

@@ -49,8 +49,8 @@ struct cs_link_curve cs_channel_of(const struct cs_device_class *device)
     const struct cs_link_curves *links = device->measured;
     if (links != NULL && links->curve[CS_LINK_SEND][0].bytes_per_s > 0)
         return links->curve[CS_LINK_SEND][0];
-    return (struct cs_link_curve){device->link_latency_ns,
-                                  device->units > 0 && link > most ? most : link};
+    return (struct cs_link_curve){.latency_ns = device->link_latency_ns,
+                                  .bytes_per_s = device->units > 0 && link > most ? most : link};
 }
 
 const struct cs_device_class *cs_device_class_find(const char *name)

@@ -21,9 +21,19 @@ enum cs_link_op {
 /* Groups of 2, 4 and 8 ranks are measured. */
 enum { CS_LINK_GROUPS = 3 };
 
-/* latency_ns + bytes / bytes_per_s; bytes_per_s 0: was not measured */
+enum { CS_LINK_POINTS = 4 };
+
+/* What an exchange of so many bytes took. */
+struct cs_link_point {
+    int64_t bytes, ns;
+};
+
+/* latency_ns + bytes / bytes_per_s, the line through the smallest and the largest exchange that were measured;
+ * bytes_per_s 0: none was. Between them it is the points that hold, n_points 0: the line. */
 struct cs_link_curve {
     int64_t latency_ns, bytes_per_s;
+    struct cs_link_point point[CS_LINK_POINTS]; /* (n_points) by bytes, ascending */
+    int32_t n_points;
 };
 
 /* Beside computing: its bytes take so many times as long as alone, and computing loses a part of its speed (0 to 1).

@@ -250,7 +250,8 @@ static int64_t hop_ns(const struct cs_trial *t, const struct cs_edge *edge)
         cs_share_ns(cs_candidate_share(p, t->c, b), cs_trial_rows(t, b, to != b, t->option[b]->cp));
     const bool leaves = cluster_rank(t, edge->from) / p->ranks_per_node !=
                         cluster_rank(t, edge->to) / p->ranks_per_node;
-    const struct cs_link_curve link = {p->link_latency_ns, p->link_bytes_per_s},
+    const struct cs_link_curve link = {.latency_ns = p->link_latency_ns,
+                                       .bytes_per_s = p->link_bytes_per_s},
                                channel = p->channel.bytes_per_s > 0 ? p->channel : link;
     const struct cs_edge_links links = {
         .latency_ns = leaves ? p->net_latency_ns : channel.latency_ns,

@@ -1,4 +1,4 @@
-/* The ranks of a group run one kind of exchange after the other, small and large. */
+/* The ranks of a group run one kind of exchange after the other, of several sizes. */
 #include "worker/measure/links.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "core/base/system/clock.h"
 #include "worker/measure/beside.h"
 
-enum { SAMPLES = 7, SIZES = 2, HOST_RANKS = 4 };
+enum { SAMPLES = 7, SIZES = CS_LINK_POINTS, HOST_RANKS = 4 };
 
 static const int group_sizes[] = {2, 4, 8};
 
 /* What a rank tells; children write it into memory that they share with this process. */
 struct told {
-    int64_t ns[CS_LINK_OPS][SIZES];            /* of one exchange, small and large */
+    int64_t ns[CS_LINK_OPS][SIZES];            /* of one exchange, by size */
     struct cs_beside_told beside[CS_LINK_OPS]; /* of large ones; the host: nothing */
     enum cs_status status;
     struct cs_err err;
@@ -51,6 +51,15 @@ static const struct cs_exchanges *exchanges_of(const struct cs_link_devices *dev
 static size_t bytes_of(const struct cs_link_devices *devices)
 {
     return devices != NULL && devices->bytes > 0 ? devices->bytes : exchanges_of(devices)->large;
+}
+
+/* From the smallest to the largest in equal ratios, in whole numbers for every rank. */
+static size_t size_of(const struct cs_exchanges *x, size_t large, int index)
+{
+    const double share = (double)index / (SIZES - 1);
+    const double bytes = (double)x->small * pow((double)large / (double)x->small, share);
+    const size_t unit = CS_LINK_RANKS * sizeof(float);
+    return index == SIZES - 1 ? large : (size_t)bytes / unit * unit;
 }
 
 static bool is_run(int kind, int n_ranks)
@@ -94,7 +103,8 @@ static enum cs_status time_beside(const struct cs_exchanges *x, struct cs_link_r
     enum cs_status status = cs_products_open(&products, rank, err);
     for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
         if (is_run(k, rank->comm->n_ranks))
-            status = cs_beside_time(&products, x, rank, k, told->ns[k][1], &told->beside[k], err);
+            status = cs_beside_time(&products, x, rank, k, told->ns[k][SIZES - 1], &told->beside[k],
+                                    err);
     cs_products_close(&products, rank);
     return status;
 }
@@ -105,7 +115,7 @@ static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank
     enum cs_status status = x->open(rank, err);
     for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
         for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
-            status = time_one(x, rank, k, s == 0 ? x->small : rank->bytes, &m->told->ns[k][s], err);
+            status = time_one(x, rank, k, size_of(x, rank->bytes, s), &m->told->ns[k][s], err);
     if (status == CS_OK)
         status = time_beside(x, rank, m->told, err);
     if (status != CS_OK)
@@ -147,13 +157,17 @@ static void *run_member(void *arg)
 static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
                                   const int64_t ns[SIZES], int kind, int n)
 {
-    const int64_t more = ns[1] > ns[0] ? ns[1] - ns[0] : 1;
+    const int64_t more = ns[SIZES - 1] > ns[0] ? ns[SIZES - 1] - ns[0] : 1;
     const double rate = (double)(large - x->small) * 1e9 / (double)more;
     const double latency = (double)ns[0] - (double)x->small * 1e9 / rate;
-    return (struct cs_profile_link){.op = cs_link_op_names[kind],
-                                    .ranks = n,
-                                    .latency_ns = latency > 0 ? (int64_t)latency : 0,
-                                    .bytes_per_s = (int64_t)rate};
+    struct cs_profile_link link = {.op = cs_link_op_names[kind],
+                                   .ranks = n,
+                                   .latency_ns = latency > 0 ? (int64_t)latency : 0,
+                                   .bytes_per_s = (int64_t)rate,
+                                   .n_points = SIZES};
+    for (int s = 0; s < SIZES; s++)
+        link.point[s] = (struct cs_link_point){(int64_t)size_of(x, large, s), ns[s]};
+    return link;
 }
 
 /* Of all ranks the mean. Beside products nothing is faster than alone. */

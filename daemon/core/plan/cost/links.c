@@ -1,6 +1,7 @@
 /* From measured exchanges, or the link of a class of devices, to times. */
 #include "core/plan/cost/links.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/plan/cost/round.h"
@@ -48,6 +49,18 @@ static int64_t over_ring(const struct ring *ring, int64_t n, int64_t bytes, int6
                         bytes_per_s);
 }
 
+/* ns of the group that was measured; beyond its sizes their line */
+static double on_curve(const struct cs_link_curve *m, double bytes)
+{
+    for (int32_t k = 1; k < m->n_points; k++) {
+        const struct cs_link_point *a = &m->point[k - 1], *b = &m->point[k];
+        if (bytes >= (double)a->bytes && bytes <= (double)b->bytes)
+            return (double)a->ns + (bytes - (double)a->bytes) * (double)(b->ns - a->ns) /
+                                       (double)(b->bytes - a->bytes);
+    }
+    return (double)m->latency_ns + bytes * 1e9 / (double)m->bytes_per_s;
+}
+
 int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n,
                        int64_t bytes)
 {
@@ -60,9 +73,9 @@ int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op,
     const struct cs_link_curve *m = &device->measured->curve[op][group];
     const int64_t measured_n = (int64_t)2 << group;
     const struct ring of = ring_of(op, measured_n);
-    const double more = (double)ring.num * (double)measured_n / ((double)of.num * (double)n);
-    return (int64_t)((double)m->latency_ns * (double)ring.steps / (double)of.steps +
-                     (double)bytes * more * 1e9 / (double)m->bytes_per_s);
+    const double more = (double)ring.num * (double)measured_n / ((double)of.num * (double)n),
+                 latency = (double)m->latency_ns, moves = on_curve(m, (double)bytes) - latency;
+    return (int64_t)(latency * (double)ring.steps / (double)of.steps + fmax(moves, 0) * more);
 }
 
 const struct cs_link_beside *cs_link_beside_of(const struct cs_device_class *device,
@@ -84,7 +97,8 @@ int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_lin
     }
     for (int g = 0; g < CS_LINK_GROUPS; g++)
         if (links.curve[op][g].bytes_per_s > 0)
-            links.curve[op][g].bytes_per_s = INT64_MAX;
+            links.curve[op][g] = (struct cs_link_curve){.latency_ns = links.curve[op][g].latency_ns,
+                                                        .bytes_per_s = INT64_MAX};
     return cs_exchange_ns(&instant, op, n, 1);
 }
 
@@ -96,6 +110,15 @@ static struct cs_link_beside beside_of(const struct cs_profile_link *link)
                                    link->slows};
 }
 
+static struct cs_link_curve curve_of(const struct cs_profile_link *link)
+{
+    struct cs_link_curve curve = {.latency_ns = link->latency_ns,
+                                  .bytes_per_s = link->bytes_per_s,
+                                  .n_points = link->n_points};
+    memcpy(curve.point, link->point, sizeof curve.point);
+    return curve;
+}
+
 static const struct cs_link_curves *curves_of(const struct cs_profile *profile,
                                               struct cs_arena *arena)
 {
@@ -105,8 +128,7 @@ static const struct cs_link_curves *curves_of(const struct cs_profile *profile,
             for (int g = 0; g < CS_LINK_GROUPS; g++)
                 if (strcmp(profile->link[i].op, cs_link_op_names[op]) == 0 &&
                     profile->link[i].ranks == 2 << g) {
-                    links->curve[op][g] = (struct cs_link_curve){profile->link[i].latency_ns,
-                                                                 profile->link[i].bytes_per_s};
+                    links->curve[op][g] = curve_of(&profile->link[i]);
                     links->beside[op][g] = beside_of(&profile->link[i]);
                 }
     return links;

@@ -188,6 +188,31 @@ static enum cs_status read_row(const json_t *json, size_t index, struct cs_arena
     return check_forward(row, where, err);
 }
 
+/* of bytes that grow, each with its time */
+static enum cs_status read_points(const json_t *list, int32_t index, struct cs_profile_link *link,
+                                  struct cs_err *err)
+{
+    static const int64_t most_ns = INT64_C(3600000000000);
+    const size_t n = json_array_size(list);
+    bool is_good = n <= CS_LINK_POINTS;
+    int64_t before = 0;
+    for (size_t k = 0; is_good && k < n; k++) {
+        const json_t *pair = json_array_get(list, k), *bytes = json_array_get(pair, 0),
+                     *ns = json_array_get(pair, 1);
+        link->point[k] = (struct cs_link_point){json_integer_value(bytes), json_integer_value(ns)};
+        is_good = json_array_size(pair) == 2 && json_is_integer(bytes) && json_is_integer(ns) &&
+                  link->point[k].bytes > before && link->point[k].ns >= 0 &&
+                  link->point[k].ns <= most_ns;
+        before = link->point[k].bytes;
+    }
+    link->n_points = (int32_t)n;
+    return is_good ? CS_OK
+                   : cs_fail(err, CS_INVALID,
+                             "profile.links[%d].points: at most %d pairs of bytes, which grow, and "
+                             "nanoseconds, whole numbers",
+                             index, CS_LINK_POINTS);
+}
+
 static enum cs_status read_links(const json_t *list, struct cs_arena *arena,
                                  struct cs_profile *profile, struct cs_err *err)
 {
@@ -213,6 +238,7 @@ static enum cs_status read_links(const json_t *list, struct cs_arena *arena,
                            "profile.links[%d] has one of beside_bytes_per_s and slows: what was "
                            "measured beside computing is both",
                            i);
+        CS_TRY(read_points(json_object_get(row, "points"), i, link, err));
     }
     return CS_OK;
 }
@@ -306,6 +332,12 @@ static json_t *links_json(const struct cs_profile *profile)
         json_t *json =
             json_pack("{s:s s:i s:I s:I}", "op", l->op, "ranks", l->ranks, "latency_ns",
                       (json_int_t)l->latency_ns, "bytes_per_s", (json_int_t)l->bytes_per_s);
+        json_t *points = l->n_points > 0 ? json_array() : NULL;
+        for (int32_t k = 0; k < l->n_points; k++)
+            json_array_append_new(points, json_pack("[I, I]", (json_int_t)l->point[k].bytes,
+                                                    (json_int_t)l->point[k].ns));
+        if (points != NULL)
+            json_object_set_new(json, "points", points);
         if (l->beside_bytes_per_s > 0) {
             json_object_set_new(json, "beside_bytes_per_s",
                                 json_integer((json_int_t)l->beside_bytes_per_s));

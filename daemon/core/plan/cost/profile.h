@@ -10,7 +10,7 @@
  *    "step": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
  *    "step_bf16": {"clear": [a, b, c], "norm": [a, b, c], "update": [a, b, c]},
  *    "links": [{"op": "all-reduce", "ranks": 2, "latency_ns": 30000, "bytes_per_s": 1000000000,
- *               "beside_bytes_per_s": 800000000, "slows": 0.15}, ...]}
+ *               "points": [[65536, 95000], [1048576, 1300000]], "beside_bytes_per_s": 800000000, "slows": 0.15}, ...]}
  *
  * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
@@ -33,7 +33,8 @@
  * bf16, no masters. bwd_weight and step are with fp32.
  *
  * links: exchanges of a group of ranks take latency_ns + bytes / bytes_per_s, of the bytes of a message, or of the
- * whole vector. While the device computes their bytes go at beside_bytes_per_s, and computing loses the part slows of its
+ * whole vector; between the sizes of points, [bytes, nanoseconds], what lies between these (at most four, smaller ones
+ * first; absent: the line). While the device computes their bytes go at beside_bytes_per_s, and computing loses the part slows of its
  * speed (core/plan/cost/beside.h). Both of them may be absent: nothing was measured beside computing, as of CPU ranks,
  * whose exchanges do not run beside it, and in older files. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
  *
@@ -85,6 +86,8 @@ struct cs_profile_link {
     const char *op;
     int32_t ranks;
     int64_t latency_ns, bytes_per_s;
+    struct cs_link_point point[CS_LINK_POINTS]; /* (n_points) by bytes, ascending */
+    int32_t n_points;
     int64_t beside_bytes_per_s; /* while the device computes; 0: not measured */
     double slows; /* of its speed, what computing loses meanwhile: 0 to CS_SLOWS_MOST */
 };

@@ -34,6 +34,7 @@ static const struct cs_doc_key link_keys[] = {
     {.names = "ranks", .types = CS_DOC_INT, .min = 2, .max = 4096},
     {.names = "latency_ns", .types = CS_DOC_INT, .min = 0, .max = 1000000000},
     {.names = "bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
+    {.names = "points", .types = CS_DOC_LIST},
     {.names = "beside_bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
     {.names = "slows", .types = CS_DOC_NUMBER, .min = 0, .max = CS_SLOWS_MOST},
 };
