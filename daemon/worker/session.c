@@ -168,7 +168,7 @@ static enum cs_status add_tied_copy(const struct cs_session *s, json_t *msg, str
 }
 
 /* The hashes of all that this rank answers for, frozen ones too. */
-static enum cs_status report_done(const struct cs_session *s, struct cs_err *err)
+static enum cs_status make_done(const struct cs_session *s, json_t **out, struct cs_err *err)
 {
     struct cs_params *p = s->trainer->params;
     json_t *msg = cs_msg_new("worker.done"), *weights = json_array();
@@ -181,10 +181,7 @@ static enum cs_status report_done(const struct cs_session *s, struct cs_err *err
     cs_msg_set_int(msg, "rank", s->rank);
     cs_msg_set_int(msg, "step", s->step);
     cs_msg_set(msg, "weights", weights);
-    if (status == CS_OK)
-        cs_control_send(s->control, msg);
-    else
-        json_decref(msg);
+    *out = msg;
     return status;
 }
 
@@ -241,8 +238,15 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
             put_event(s, CS_EVENT_SAVE, start, cs_now_ns(), false);
         }
     }
+    json_t *done = NULL;
+    const enum cs_status status =
+        make_done(s, &done, err); /* while the last checkpoint is written */
     cs_saver_wait(saver);
-    return report_done(s, err);
+    if (status == CS_OK)
+        cs_control_send(s->control, done);
+    else
+        json_decref(done);
+    return status;
 }
 
 enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)

@@ -3,6 +3,7 @@
  * any range of a rank's array goes to its slices and back. */
 #include "core/model/tensor_parallel.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,6 +96,28 @@ static void check_ranges(const struct cs_tp_part *part, const struct cs_param *w
     free(back);
 }
 
+static void copy_range(void *user, int64_t first, int64_t n, float *out)
+{
+    memcpy(out, (const float *)user + first, (size_t)n * sizeof *out);
+}
+
+/* Made piece by piece on several threads it is what is taken from the whole. */
+static void check_made(const struct cs_tp_part *part, const struct cs_param *whole,
+                       const struct cs_param *own, float *all, const float *mine)
+{
+    float *made = calloc((size_t)own->count + 1, sizeof *made);
+    assert_non_null(made);
+    for (int64_t grain = 1; grain < 200; grain = 5 * grain + 2) {
+        const struct cs_tp_making making = {
+            .make = copy_range, .user = all, .threads = grain == 1 ? 1 : 3, .grain = grain};
+        memset(made, 0, (size_t)(own->count + 1) * sizeof *made);
+        cs_tp_make(part, whole, &making, made);
+        assert_memory_equal(made, mine, (size_t)own->count * sizeof *made);
+        assert_true(fabsf(made[own->count]) <= 0);
+    }
+    free(made);
+}
+
 /* Every element is held by as many ranks as its holders say, each once; parts put back are the whole. */
 static void check_param(const struct cs_tp_view *views, int ranks, int32_t id)
 {
@@ -117,6 +140,7 @@ static void check_param(const struct cs_tp_view *views, int ranks, int32_t id)
             held[(int64_t)mine[i] - 1]++;
         cs_tp_put(part, whole, mine, again);
         check_ranges(part, whole, own, all, mine);
+        check_made(part, whole, own, all, mine);
         total += own->count;
     }
     assert_memory_equal(all, again, bytes);
@@ -206,6 +230,7 @@ static void check_spread(const struct cs_graph *graph, int ep, int tp, struct cs
                 cs_tp_take(&views[r].part[i], whole, all, mine);
                 cs_tp_put(&views[r].part[i], whole, mine, again);
                 check_ranges(&views[r].part[i], whole, own, all, mine);
+                check_made(&views[r].part[i], whole, own, all, mine);
                 total += own->count;
             }
             assert_int_equal(total, whole->count);

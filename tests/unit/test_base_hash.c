@@ -123,6 +123,18 @@ static void filling_equals_single_draws_from_any_start(void **state)
     assert_true(fabs((double)cs_philox_normal(5, 7, 0) - (double)cs_philox_normal(5, 8, 0)) > 0);
 }
 
+static void decay_is_filled_from_any_start(void **state)
+{
+    float all[9], part[4];
+    (void)state;
+    cs_philox_fill_decay(5, 7, 0, 9, all);
+    for (int i = 0; i < 9; i++)
+        assert_true(all[i] >= logf(0.01f) - 1e-5f && all[i] < logf(16.0f));
+    assert_true(fabsf(all[3] - all[0]) > 0);
+    cs_philox_fill_decay(5, 7, 3, 4, part);
+    assert_memory_equal(part, &all[3], sizeof part);
+}
+
 static void values_do_not_depend_on_threads(void **state)
 {
     enum { N = 200001 };
@@ -161,6 +173,7 @@ int main(void)
         cmocka_unit_test(philox_equals_known_answers_of_random123),
         cmocka_unit_test(normals_have_the_right_moments),
         cmocka_unit_test(filling_equals_single_draws_from_any_start),
+        cmocka_unit_test(decay_is_filled_from_any_start),
         cmocka_unit_test(values_do_not_depend_on_threads),
         cmocka_unit_test(uniforms_stay_in_the_unit_interval),
     };

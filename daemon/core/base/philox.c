@@ -99,8 +99,8 @@ void cs_philox_fill_normal_on(int threads, uint64_t seed, uint64_t name_hash, in
     cs_parallel_for(threads, n, THREAD_VALUES, fill_range, &f);
 }
 
-void cs_philox_fill_decay(uint64_t seed, uint64_t name_hash, int64_t n, float *out)
+void cs_philox_fill_decay(uint64_t seed, uint64_t name_hash, uint64_t first, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++)
-        out[i] = (float)log(0.01 + 15.99 * cs_philox_uniform(seed, name_hash, (uint64_t)i));
+        out[i] = (float)log(0.01 + 15.99 * cs_philox_uniform(seed, name_hash, first + (uint64_t)i));
 }

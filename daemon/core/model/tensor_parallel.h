@@ -83,6 +83,19 @@ void cs_tp_take(const struct cs_tp_part *part, const struct cs_param *whole, con
                 float *to);
 void cs_tp_put(const struct cs_tp_part *part, const struct cs_param *whole, const float *from,
                float *to);
+/* What cs_tp_take gives, of values that nobody has whole: make() makes elements first .. first + n - 1 of the whole
+ * parameter, on several threads and up to `grain` at a time, each once. */
+typedef void cs_tp_make_fn(void *user, int64_t first, int64_t n, float *out);
+
+struct cs_tp_making {
+    cs_tp_make_fn *make;
+    void *user;
+    int threads;
+    int64_t grain;
+};
+
+void cs_tp_make(const struct cs_tp_part *part, const struct cs_param *whole,
+                const struct cs_tp_making *making, float *to);
 
 /* What a range of the rank's array has of a slice of the whole parameter: `in` is the rectangle of the
  * range that has it, whose array begins at element `at` of the range. Indices are of the whole. */
@@ -100,6 +113,10 @@ int cs_tp_slices(const struct cs_tp_part *part, const struct cs_param *own, int6
 /* between the array of the range and that of the slice (of its elements alone) */
 void cs_tp_slice_take(const struct cs_tp_slice *slice, const float *range, float *to);
 void cs_tp_slice_put(const struct cs_tp_slice *slice, const float *from, float *range);
+
+/* The rank's array of fresh values (cs_param_fill_fresh). */
+void cs_param_fill_part(const struct cs_module *module, uint64_t seed, const struct cs_param *param,
+                        const struct cs_tp_part *part, int threads, float *out);
 
 /* A rank's view of a graph: the same layers and parameters, as small as the rank has them. */
 struct cs_tp_view {

@@ -1,6 +1,7 @@
 /* Between the arrays of ranks and those of whole parameters: pieces are slices of the whole. */
 #include <string.h>
 
+#include "core/base/system/parallel.h"
 #include "core/model/tensor_parallel.h"
 
 /* Where piece k would begin in the whole if its first element were that of the rank's array. */
@@ -116,5 +117,37 @@ void cs_tp_put(const struct cs_tp_part *part, const struct cs_param *whole, cons
         struct cs_slice piece;
         if (in_piece(part, &own, k, &piece))
             copy(&piece, &own, from, &all, to);
+    }
+}
+
+/* A piece as it is made: its elements in the order of its runs, which are all of one length. */
+struct piece {
+    const struct cs_tp_making *making;
+    struct cs_slice slice, all, own;
+    int64_t run_n;
+    float *to;
+};
+
+static void make_range(void *user, int64_t first, int64_t n)
+{
+    const struct piece *p = user;
+    for (int64_t at = first, m; at < first + n; at += m) {
+        const struct cs_copy_run run = cs_slice_run(&p->slice, &p->all, &p->own, at / p->run_n);
+        const int64_t in = at % p->run_n, left = first + n - at;
+        m = run.n - in < left ? run.n - in : left;
+        p->making->make(p->making->user, run.from + in, m, p->to + run.to + in);
+    }
+}
+
+void cs_tp_make(const struct cs_tp_part *part, const struct cs_param *whole,
+                const struct cs_tp_making *making, float *to)
+{
+    for (int32_t k = 0; k < pieces(part); k++) {
+        struct piece p = {
+            .making = making, .all = cs_slice_whole(whole), .own = frame(part, whole, k), .to = to};
+        if (!in_piece(part, &p.own, k, &p.slice))
+            continue;
+        p.run_n = cs_slice_run(&p.slice, &p.all, &p.own, 0).n;
+        cs_parallel_for(making->threads, cs_slice_count(&p.slice), making->grain, make_range, &p);
     }
 }

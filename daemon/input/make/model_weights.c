@@ -28,7 +28,7 @@ static void fill(const struct cs_tensor_info *info, const struct cs_arch *arch, 
     if (info->init == CS_INIT_NORMAL)
         cs_philox_fill_normal_on(cs_cores_each(1), seed, name, n, spread(info, arch), out);
     else if (info->init == CS_INIT_DECAY)
-        cs_philox_fill_decay(seed, name, n, out);
+        cs_philox_fill_decay(seed, name, 0, n, out);
     else
         for (int64_t i = 0; i < n; i++)
             out[i] = info->init == CS_INIT_ONE ? 1.0f : 0.0f;

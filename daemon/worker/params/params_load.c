@@ -172,10 +172,22 @@ static bool is_cut(const struct cs_shard *t)
     return t->part != NULL && t->part->dim >= 0;
 }
 
+/* nothing brings its values */
+static bool is_fresh(const struct cs_params *params, const struct source *from,
+                     const struct cs_shard *t)
+{
+    return from->is_fresh && adapter_of(params->graph, t->param->id) == NULL &&
+           find_saved(&from->saved, NULL, from->module, t->param->tensor) == NULL;
+}
+
 static enum cs_status load_one(struct cs_params *params, struct source *from, struct cs_shard *t,
                                struct cs_err *err)
 {
     float *host = host_of(params, t);
+    if (is_cut(t) && is_fresh(params, from, t)) { /* the other ranks make the rest */
+        cs_param_fill_part(from->module, from->seed, t->whole, t->part, params->threads, host);
+        return cs_params_set(params, t, host, err);
+    }
     float *whole = is_cut(t) ? malloc((size_t)t->whole->count * sizeof *whole) : host;
     enum cs_status status =
         whole != NULL ? load_whole(params, from, t, whole, err)
