@@ -8,7 +8,6 @@
 #include "core/model/tensor_parallel.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/tensor_share.h"
-#include "core/plan/layout.h"
 #include "core/plan/make/planner.h"
 #include "worker/measure/fit.h"
 #include "worker/measure/measure_layer.h"
@@ -325,7 +324,7 @@ static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct c
                   most = m->devices < MOST_TP ? m->devices : MOST_TP;
     CS_TRY(measure_ranks(m, layer, 1, err));
     for (int32_t tp = 2; tp <= most && cs_tensor_divides(l); tp *= 2)
-        if (cs_layout_check_tp(m->trained, branch, tp, NULL) == CS_OK)
+        if (cs_tp_check(m->trained, branch, tp, NULL) == CS_OK)
             CS_TRY(measure_ranks(m, layer, tp, err));
     return CS_OK;
 }

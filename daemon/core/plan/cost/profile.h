@@ -14,7 +14,7 @@
  *
  * A row of a block whose attention is not of the model's first kind has "attention": its kind.
  *
- * tp above 1: what the first of so many ranks that share the layer's matrices computes; "sp": true where they split rows
+ * tp above 1: what the first of so many ranks that share the layer's matrices (core/model/tensor_parallel.h) computes; "sp": true where they split rows
  * between products too. The others were not there: sums over tensors and rows on their way are in no row, plans add
  * them. What goes between the ranks of a context is in a row with cp above 1. Rows with tp may be absent (older files,
  * more ranks than there were devices): planners then take the tp-th part of what one rank takes.
