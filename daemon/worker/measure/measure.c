@@ -81,7 +81,10 @@ static json_t *measured_document(const json_t *document, bool is_trained)
     json_array_foreach(json_object_get(model, "modules"), i, module)
     {
         json_t *config = json_object_get(module, "config");
-        if (json_is_object(config) && json_object_get(config, "tie_word_embeddings") != NULL)
+        const char *kind = json_string_value(json_object_get(module, "kind"));
+        const bool is_llm = kind != NULL && strcmp(kind, "llm") == 0; /* some are tied unsaid */
+        if (json_is_object(config) &&
+            (is_llm || json_object_get(config, "tie_word_embeddings") != NULL))
             json_object_set_new(config, "tie_word_embeddings", json_false());
         if (json_object_get(module, "init") != NULL)
             json_object_set_new(module, "init", json_string("random"));
