@@ -328,6 +328,9 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
     struct cs_device_class device = *cs_device_class_find("cpu");
     const struct cs_stretch over = {graph, &device, 4, 1, 128};
     struct cs_layer_cost cost = {.fwd_ns = 4000000, .bwd_input_ns = 8000000, .bwd_weight_ns = 3};
+    struct cs_layer_parts parts = {
+        .fwd = {0, 0}
+    };
     struct cs_layer_cost fixed;
     const struct cs_layer_cost whole = cost;
     const double speed = 1000000.0 / (double)cs_layer_fwd_flops(graph, layer, 32, 0, 0);
@@ -340,7 +343,7 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
                        speed * 4 * (double)(s.made + s.joined);
     const double bwd = 2000000 + turn + 2 * halo + wait + link * 4 * 4 * (double)back.moved +
                        speed * 4 * (double)(back.made + back.joined);
-    cs_stretch_cost(&over, layer, &cost, &fixed);
+    cs_stretch_cost(&over, layer, &parts, &cost, &fixed);
     assert_in_range(cost.fwd_ns, (int64_t)fwd - 1, (int64_t)fwd + 8);
     assert_in_range(cost.bwd_input_ns, (int64_t)bwd - 1, (int64_t)bwd + 8);
     assert_int_equal(cost.bwd_weight_ns, 1);
@@ -348,14 +351,20 @@ static void recurrent_layers_pass_states_from_rank_to_rank(void **state)
     struct cs_stretch halves = over;
     halves.tp = 2;
     cost.fwd_ns /= 2;
-    cs_stretch_cost(&halves, layer, &cost, &fixed);
+    cs_stretch_cost(&halves, layer, &parts, &cost, &fixed);
     const double half = (fwd - turn - 2 * wait) / 2 + turn + 2 * wait;
     assert_in_range(cost.fwd_ns, (int64_t)half - 1, (int64_t)half + 8);
     cost = whole;
     device.link_bytes_per_s = 0; /* not known: what ranks compute is left */
-    cs_stretch_cost(&over, layer, &cost, &fixed);
+    cs_stretch_cost(&over, layer, &parts, &cost, &fixed);
     assert_in_range(cost.fwd_ns, 1000000 + (int64_t)(speed * 4 * (double)(s.made + s.joined)),
                     1000002 + (int64_t)(speed * 4 * (double)(s.made + s.joined)));
+    parts.fwd.fixed = parts.bwd_weight.fixed = 0.5; /* half of it is nobody's share */
+    cost = (struct cs_layer_cost){.fwd_ns = 4000000, .bwd_weight_ns = 4000};
+    cs_stretch_cost(&over, layer, &parts, &cost, &fixed);
+    assert_int_equal(cost.bwd_weight_ns, 2000 + 500);
+    assert_int_equal(fixed.bwd_weight_ns, 2000);
+    assert_true(cost.fwd_ns >= 2500000 && fixed.fwd_ns >= 2000000);
     json_decref(root);
     cs_arena_free(arena);
 }

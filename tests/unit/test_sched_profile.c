@@ -1,6 +1,7 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
 #include "core/plan/cost/beside.h"
+#include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/profile.h"
@@ -196,6 +197,42 @@ static json_t *with_step(json_t *profile)
     json_object_set_new(row_at(profile, 0), "prepare", flat(70));
     json_object_set_new(profile, "precision", json_string("fp32"));
     return profile;
+}
+
+/* Two ranks share an encoder's items and split the LLM's rows: of what was measured they halve what grows with rows. */
+static void what_the_shortest_slot_takes_is_nobodys_share(void **state)
+{
+    struct cs_layer_cost cost[2][16];
+    int64_t rows = 0;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct cs_test_spec options = {
+            .modality = "encoder-colocated", .llm_layers = 2, .llm_cp = i + 1};
+        struct made m = {.arena = cs_arena_new(0)};
+        json_t *first;
+        json_t *profile = text_profile(cs_test_graph(&options, m.arena, &first), "cpu");
+        add_layer(profile, "vision.encoder", "embed", 400, 0, 600);
+        add_layer(profile, "vision.encoder", "block", 0, 1100, 900);
+        add_layer(profile, "vision.encoder", "norm", 10, 20, 30);
+        add_layer(profile, "vision.projector", "projector", 100, 200, 300);
+        json_object_set_new(row_at(profile, 4), "fwd", json_pack("[i, i, i]", 0, 1000, 70));
+        json_object_set_new(row_at(profile, 1), "bwd_weight", json_pack("[i, i, i]", 0, 10, 900));
+        need(&m, make(&m, &options, profile));
+        assert_true(m.graph->n_layers <= 16);
+        need(&m, cs_spec_layer_costs(m.spec, m.graph, &m.plan->budget, m.cluster.device, m.arena,
+                                     cost[i], NULL, &m.err));
+        rows = cs_layer_work(m.graph, &m.graph->layers[1], &m.plan->budget).tokens;
+        done(&m, first);
+    }
+    assert_int_equal(cost[0][1].fwd_ns, 1000 * rows + 70); /* a block of the encoder */
+    assert_int_equal(cost[1][1].fwd_ns, 1000 * rows / 2 + 70);
+    assert_int_equal(cost[1][1].bwd_input_ns, 1100);
+    assert_int_equal(cost[1][1].bwd_weight_ns, 900);
+    const int block =
+        1 + 3 + 1 + 1 +
+        1; /* behind the encoder's layers, its norm, projector and the LLM's embedding */
+    assert_int_equal(cost[0][block].bwd_weight_ns, 10 * 128 + 900);
+    assert_in_range(cost[1][block].bwd_weight_ns, 10 * 64 + 900, 10 * 66 + 900);
 }
 
 /* One rank: the simulated step is the sum of what was measured. */
@@ -689,6 +726,7 @@ int main(void)
         cmocka_unit_test(the_cut_is_the_one_of_the_measured_costs),
         cmocka_unit_test(freezing_leaves_its_parts_out),
         cmocka_unit_test(costs_are_taken_at_the_rows_of_a_slot),
+        cmocka_unit_test(what_the_shortest_slot_takes_is_nobodys_share),
         cmocka_unit_test(a_step_is_predicted_from_all_that_was_measured),
         cmocka_unit_test(a_tied_table_is_updated_once),
         cmocka_unit_test(a_state_has_the_times_that_were_measured_with_it),

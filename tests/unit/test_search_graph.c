@@ -351,7 +351,7 @@ static struct cs_profile *profile_for(struct fixture *f)
         .cp = 1,
         .fwd = {0.5,  2, 7  },
         .bwd_input = {0.25, 1, 0  },
-        .bwd_weight = {0,    3, 0.4}
+        .bwd_weight = {0,    3, 100}
     };
     cs_profile_key(f->graph, f->cluster.device, profile->key);
     return profile;
@@ -371,11 +371,13 @@ static void a_profile_is_read_as_it_was_written_and_used(void **state)
         &option(problem_of(&f, read), 1, 1, 1, CS_RECOMPUTE_NONE)->layer[1];
     assert_int_equal(block->fwd_ns, 128 * 128 / 2 + 2 * 128 + 7);
     assert_int_equal(block->bwd_input_ns, 128 * 128 / 4 + 128);
-    assert_int_equal(block->bwd_weight_ns, 3 * 128);
-    /* what was not measured is a share of what was, not of the roofline */
+    assert_int_equal(block->bwd_weight_ns, 3 * 128 + 100);
+    assert_int_equal(block->fwd_fixed_ns, 7);
+    assert_int_equal(block->weight_fixed_ns, 100);
+    /* what was not measured is a share of what was, not of the roofline; what a short slot takes is nobody's share */
     const struct cs_search_layer *half =
         &option(problem_of(&f, read), 1, 1, 2, CS_RECOMPUTE_NONE)->layer[1];
-    assert_int_equal(half->bwd_weight_ns, block->bwd_weight_ns / 2);
+    assert_int_equal(half->bwd_weight_ns, 3 * 128 / 2 + 100);
     assert_true(half->fwd_ns >= block->fwd_ns / 2);
     json_decref(json);
     json_decref(again);

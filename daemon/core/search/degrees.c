@@ -29,6 +29,7 @@ static struct cs_trial_part with_layers(const struct cs_trial *t, int32_t stage,
     part.bwd_weight_ns += with.bwd_weight_ns - own.bwd_weight_ns;
     part.fwd_fixed_ns += with.fwd_fixed_ns - own.fwd_fixed_ns;
     part.bwd_fixed_ns += with.bwd_fixed_ns - own.bwd_fixed_ns;
+    part.weight_fixed_ns += with.weight_fixed_ns - own.weight_fixed_ns;
     return part;
 }
 
@@ -66,7 +67,7 @@ struct cs_trial_part cs_degrees_part(const struct cs_degrees *d, int32_t stage, 
     const int32_t below = 1 << i;
     p.fwd_ns = less(p.fwd_ns, p.fwd_fixed_ns, below, ranks);
     p.bwd_input_ns = less(p.bwd_input_ns, p.bwd_fixed_ns, below, ranks);
-    p.bwd_weight_ns = p.bwd_weight_ns * below / ranks;
+    p.bwd_weight_ns = less(p.bwd_weight_ns, p.weight_fixed_ns, below, ranks);
     return p;
 }
 

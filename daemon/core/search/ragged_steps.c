@@ -105,7 +105,7 @@ static void fill_costs(const struct cs_trial *t, const struct cs_replay *replay,
             if (cs_op_does(op, CS_PART_INPUT))
                 ns += share_of(bwd, p.bwd_input_ns, p.bwd_fixed_ns);
             if (cs_op_does(op, CS_PART_WEIGHT))
-                ns += share_of(bwd, p.bwd_weight_ns, 0);
+                ns += share_of(bwd, p.bwd_weight_ns, p.weight_fixed_ns);
         }
         cost[i] = (int64_t)ns;
     }

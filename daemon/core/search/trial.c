@@ -30,9 +30,9 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         struct cs_search_layer *l = &out[i];
         *l = t->option[b]->layer[i];
         bool has_backward = l->bwd_input_ns + l->bwd_weight_ns > 0;
-        l->fwd_ns = cs_share_ns(share, l->fwd_ns);
-        l->bwd_input_ns = cs_share_ns(share, l->bwd_input_ns);
-        l->bwd_weight_ns = cs_share_ns(share, l->bwd_weight_ns);
+        l->fwd_ns = cs_share_beyond(share, l->fwd_ns, l->fwd_fixed_ns);
+        l->bwd_input_ns = cs_share_beyond(share, l->bwd_input_ns, l->bwd_fixed_ns);
+        l->bwd_weight_ns = cs_share_beyond(share, l->bwd_weight_ns, l->weight_fixed_ns);
         l->redo_ns = cs_share_ns(share, l->redo_ns);
         l->blind_ns = cs_share_ns(share, l->blind_ns);
         l->saved_bytes = cs_share_ns(share, l->saved_bytes);
@@ -158,6 +158,7 @@ void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_laye
         part->bwd_weight_ns += l->bwd_weight_ns;
         part->fwd_fixed_ns += l->fwd_fixed_ns;
         part->bwd_fixed_ns += l->bwd_fixed_ns + (is_redone ? l->fwd_fixed_ns : 0);
+        part->weight_fixed_ns += l->weight_fixed_ns;
     }
 }
 

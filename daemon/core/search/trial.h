@@ -8,8 +8,8 @@
 
 struct cs_trial_part { /* of a stage's times, by branch */
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
-    int64_t fwd_fixed_ns,
-        bwd_fixed_ns; /* of forward and bwd_input: what a short slot takes as well */
+    int64_t fwd_fixed_ns, bwd_fixed_ns,
+        weight_fixed_ns; /* of these: what a short slot takes as well */
 };
 
 struct cs_trial {

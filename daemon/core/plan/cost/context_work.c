@@ -269,8 +269,7 @@ struct cs_layer_parts cs_layer_parts(const struct cs_graph *graph, const struct 
         (double)cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, work.label_rows);
     const double pairs = all - rows;
     struct cs_layer_parts parts = {
-        {0, 0},
-        {0, 0}
+        .fwd = {0, 0}
     };
     if (pairs > 0) {
         parts.fwd.pairs = pairs / all;
@@ -290,12 +289,14 @@ static struct cs_time_parts parts_of(double a, double b, double c, double x, boo
 }
 
 struct cs_layer_parts cs_profile_parts(const struct cs_profile_row *row,
-                                       const struct cs_layer *layer, int64_t rows)
+                                       const struct cs_layer *layer, int64_t rows, bool is_bf16)
 {
     const bool attends = layer->attention >= 0;
-    const struct cs_quadratic *f = &row->fwd, *b = &row->bwd_input;
+    const struct cs_quadratic *f = &row->fwd, *b = &row->bwd_input,
+                              *w = is_bf16 ? &row->bwd_weight_bf16 : &row->bwd_weight;
     return (struct cs_layer_parts){parts_of(f->a, f->b, f->c, (double)rows, attends),
-                                   parts_of(b->a, b->b, b->c, (double)rows, attends)};
+                                   parts_of(b->a, b->b, b->c, (double)rows, attends),
+                                   parts_of(w->a, w->b, w->c, (double)rows, false)};
 }
 
 /* of the rank that takes longest */
@@ -317,21 +318,20 @@ void cs_context_layer_cost(const struct cs_context_work *work, const struct cs_g
                            const struct cs_device_class *device, int32_t tp,
                            struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
 {
-    static const struct cs_time_parts by_rows = {0, 0};
     const int32_t id = cs_layer_attention_id(graph, layer);
     const struct cs_stretch stretch = {
         .graph = graph, .device = device, .ranks = work->ranks, .tp = tp, .n_rows = work->n_rows};
     if (cs_context_is_stretched(layer)) {
-        cs_stretch_cost(&stretch, layer, cost, fixed);
+        cs_stretch_cost(&stretch, layer, parts, cost, fixed);
         return;
     }
     const double *pairs = id >= 0 ? work->pairs + (int64_t)id * work->ranks : NULL;
     const struct cs_layer_cost whole = *cost;
     fixed->fwd_ns = (int64_t)(parts->fwd.fixed * (double)cost->fwd_ns);
     fixed->bwd_input_ns = (int64_t)(parts->bwd_input.fixed * (double)cost->bwd_input_ns);
-    fixed->bwd_weight_ns = 0;
+    fixed->bwd_weight_ns = (int64_t)(parts->bwd_weight.fixed * (double)cost->bwd_weight_ns);
     cost->fwd_ns = longest(work, pairs, &parts->fwd, cost->fwd_ns);
     cost->bwd_input_ns = longest(work, pairs, &parts->bwd_input, cost->bwd_input_ns);
-    cost->bwd_weight_ns = longest(work, pairs, &by_rows, cost->bwd_weight_ns);
+    cost->bwd_weight_ns = longest(work, pairs, &parts->bwd_weight, cost->bwd_weight_ns);
     cs_context_exchange_cost(work, graph, layer, parts, device, tp, &whole, cost, fixed);
 }

@@ -41,15 +41,16 @@ enum cs_status cs_context_work_make(const struct cs_graph *graph,
                                     bool moves_heads, int32_t ranks, struct cs_arena *arena,
                                     struct cs_context_work *out, struct cs_err *err) CS_NODISCARD;
 
-/* Of a layer of the LLM in such a slot, as FLOPs have it: forward; backward, of inputs. */
+/* Of a layer of the LLM in such a slot, as FLOPs have it: forward; backward, of inputs and of weights (whose gradients are
+ * read and written whole, however few rows there are). */
 struct cs_layer_parts {
-    struct cs_time_parts fwd, bwd_input;
+    struct cs_time_parts fwd, bwd_input, bwd_weight;
 };
 struct cs_layer_parts cs_layer_parts(const struct cs_graph *graph, const struct cs_layer *layer,
                                      const struct cs_slot_budget *budget);
 /* as they were measured on one rank */
 struct cs_layer_parts cs_profile_parts(const struct cs_profile_row *row,
-                                       const struct cs_layer *layer, int64_t rows);
+                                       const struct cs_layer *layer, int64_t rows, bool is_bf16);
 
 /* cost of a whole slot on one rank becomes that of the rank of the context that takes longest: ranks
  * meet in every layer. fixed: what of it a shorter slot takes as well. Keys and values come over the device's link, in the backward once more with

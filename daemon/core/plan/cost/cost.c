@@ -209,19 +209,30 @@ static int32_t replicas_of(const struct cs_spec *spec, const struct cs_graph *gr
     return dp > 1 ? dp : 1;
 }
 
+/* What a slot of no rows takes as well is nobody's share. */
+static int64_t part_of(int64_t ns, int64_t fixed, int64_t slots, int64_t parts)
+{
+    const int64_t least = ns < fixed ? ns : fixed;
+    return least + ((ns - least) * slots + parts - 1) / parts;
+}
+
 /* Every rank of an encoder has its share of the items, of all slots that lie side by side. */
 static void share_items(const struct cs_spec *spec, const struct cs_graph *graph,
-                        struct cs_layer_cost *cost)
+                        const struct cs_profile *profile, struct cs_layer_cost *cost)
 {
+    static const struct cs_tensor_ranks one = {.tp = 1};
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const struct cs_branch *branch = &graph->branches[b];
         const int64_t slots = replicas_of(spec, graph, graph->llm);
         const int64_t parts = (int64_t)context_ranks(spec, graph, b) * replicas_of(spec, graph, b);
         for (int32_t i = branch->first_layer;
              b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
-            cost[i].fwd_ns = (cost[i].fwd_ns * slots + parts - 1) / parts;
-            cost[i].bwd_input_ns = (cost[i].bwd_input_ns * slots + parts - 1) / parts;
-            cost[i].bwd_weight_ns = (cost[i].bwd_weight_ns * slots + parts - 1) / parts;
+            const struct cs_layer_cost fixed =
+                cs_tensor_fixed(profile, graph, &graph->layers[i], one);
+            cost[i] = (struct cs_layer_cost){
+                part_of(cost[i].fwd_ns, fixed.fwd_ns, slots, parts),
+                part_of(cost[i].bwd_input_ns, fixed.bwd_input_ns, slots, parts),
+                part_of(cost[i].bwd_weight_ns, fixed.bwd_weight_ns, slots, parts)};
         }
     }
 }
@@ -255,12 +266,14 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
         return;
     }
     /* with its exchanges, as it ran */
-    *cost = cs_profile_row_cost(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row), rows);
-    *fixed = cs_profile_row_fixed(row, layer);
+    const bool is_bf16 = graph->keeps_bf16 && cs_profile_has_bf16(row);
+    *cost = cs_profile_row_cost(row, layer, is_bf16, rows);
+    *fixed = cs_profile_row_fixed(row, layer, is_bf16);
     if (row->tp == 1) {
         *cost = cs_tensor_share(profile, graph, layer, cs_over(rows, work->ranks), ranks, *cost);
         fixed->fwd_ns /= ranks.tp;
         fixed->bwd_input_ns /= ranks.tp;
+        fixed->bwd_weight_ns /= ranks.tp;
     }
 }
 
@@ -421,7 +434,7 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
 {
     struct cs_cost_source source = {.profile = NULL};
     CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &source.profile, err));
-    share_items(spec, graph, cost);
+    share_items(spec, graph, source.profile, cost);
     struct cs_arena *scratch = cs_arena_new(0);
     const enum cs_status status = share_layers(spec, graph, budget, device, source.profile, scratch,
                                                cost, &source.context, err);

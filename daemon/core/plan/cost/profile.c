@@ -448,11 +448,13 @@ struct cs_layer_cost cs_profile_row_cost(const struct cs_profile_row *row,
 }
 
 struct cs_layer_cost cs_profile_row_fixed(const struct cs_profile_row *row,
-                                          const struct cs_layer *layer)
+                                          const struct cs_layer *layer, bool is_bf16)
 {
+    const double weight = is_bf16 ? row->bwd_weight_bf16.c : row->bwd_weight.c;
     return (struct cs_layer_cost){
         .fwd_ns = (int64_t)fmax(0, row->fwd.c),
-        .bwd_input_ns = layer->needs_input_grad ? (int64_t)fmax(0, row->bwd_input.c) : 0};
+        .bwd_input_ns = layer->needs_input_grad ? (int64_t)fmax(0, row->bwd_input.c) : 0,
+        .bwd_weight_ns = layer->needs_weight_grad ? (int64_t)fmax(0, weight) : 0};
 }
 
 bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *graph,

@@ -147,7 +147,7 @@ struct cs_layer_cost cs_profile_row_cost(const struct cs_profile_row *row,
                                          const struct cs_layer *layer, bool is_bf16, int64_t rows);
 /* what of it the shortest slot takes as well, forward and backward of inputs */
 struct cs_layer_cost cs_profile_row_fixed(const struct cs_profile_row *row,
-                                          const struct cs_layer *layer);
+                                          const struct cs_layer *layer, bool is_bf16);
 
 /* What a spec brings of measured costs, NULL: nothing. CS_INVALID: plan.profile is no profile. */
 enum cs_status cs_spec_profile(const struct cs_spec *spec, struct cs_arena *arena,

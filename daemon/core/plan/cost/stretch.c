@@ -68,13 +68,22 @@ static void add_states(const struct cs_stretch *s, const struct cs_recurrent *r,
         cs_scale(ns, r->n_heads * states.made, flops));
 }
 
+/* all of its fixed part, and a rank's share of the rest */
+static int64_t part_of(int64_t ns, double fixed, int32_t n)
+{
+    const int64_t least = (int64_t)(fixed * (double)ns);
+    return least + (ns - least + n - 1) / n;
+}
+
 void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
-                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed)
+                     const struct cs_layer_parts *parts, struct cs_layer_cost *cost,
+                     struct cs_layer_cost *fixed)
 {
     const struct cs_arch *arch = cs_layer_arch(s->graph, layer);
     const struct cs_recurrent *r = &arch->recurrent;
     const int32_t n = s->ranks;
-    const int64_t rows = (s->n_rows + n - 1) / n, own_ns = (cost->fwd_ns + n - 1) / n;
+    const int64_t rows = (s->n_rows + n - 1) / n,
+                  own_ns = part_of(cost->fwd_ns, parts->fwd.fixed, n);
     const int64_t flops = cs_layer_fwd_flops(s->graph, layer, rows, 0, 0);
     struct extra fwd = {0}, bwd = {0};
     add_turns(s, rows, arch->width, &fwd);
@@ -86,7 +95,12 @@ void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
         add_halo(s, r, &bwd);
         add_states(s, r, rows, true, own_ns, flops, &bwd);
     }
-    *cost = (struct cs_layer_cost){own_ns + fwd.all, (cost->bwd_input_ns + n - 1) / n + bwd.all,
-                                   (cost->bwd_weight_ns + n - 1) / n};
-    *fixed = (struct cs_layer_cost){.fwd_ns = fwd.fixed, .bwd_input_ns = bwd.fixed};
+    const struct cs_layer_cost whole = *cost;
+    const double input = parts->bwd_input.fixed, weight = parts->bwd_weight.fixed;
+    *cost =
+        (struct cs_layer_cost){own_ns + fwd.all, part_of(whole.bwd_input_ns, input, n) + bwd.all,
+                               part_of(whole.bwd_weight_ns, weight, n)};
+    *fixed = (struct cs_layer_cost){fwd.fixed + (int64_t)(parts->fwd.fixed * (double)whole.fwd_ns),
+                                    bwd.fixed + (int64_t)(input * (double)whole.bwd_input_ns),
+                                    (int64_t)(weight * (double)whole.bwd_weight_ns)};
 }

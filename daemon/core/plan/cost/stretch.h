@@ -9,7 +9,7 @@
 
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/context_work.h"
 
 /* Of one head where all ranks have rows of one document: FLOPs of the rank that makes most, and of the one
  * that joins most; fp32 numbers that come to the rank that gets most, or leave it. None of it but `made` grows
@@ -30,9 +30,10 @@ struct cs_stretch {
     int64_t n_rows;
 };
 
-/* Cost of a layer on one rank becomes that of a rank of the context. fixed: what of it a shorter slot takes as
- * well. */
+/* Cost of a layer on one rank, of these parts, becomes that of a rank of the context. fixed: what of it a shorter slot
+ * takes as well. */
 void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
-                     struct cs_layer_cost *cost, struct cs_layer_cost *fixed);
+                     const struct cs_layer_parts *parts, struct cs_layer_cost *cost,
+                     struct cs_layer_cost *fixed);
 
 #endif

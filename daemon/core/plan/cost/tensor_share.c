@@ -72,9 +72,10 @@ struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
     const struct cs_profile_row *row = row_of(profile, graph, layer, dividing(layer, ranks));
     if (row == NULL)
         row = row_of(profile, graph, layer, (struct cs_tensor_ranks){.tp = 1});
-    return row != NULL
-               ? cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows))
-               : cs_layer_parts(graph, layer, budget);
+    if (row == NULL)
+        return cs_layer_parts(graph, layer, budget);
+    return cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows),
+                            graph->keeps_bf16 && cs_profile_has_bf16(row));
 }
 
 struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const struct cs_graph *graph,
@@ -89,6 +90,8 @@ struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const str
     }
     if (row == NULL)
         return (struct cs_layer_cost){0, 0, 0};
-    const struct cs_layer_cost fixed = cs_profile_row_fixed(row, layer);
-    return (struct cs_layer_cost){fixed.fwd_ns / tp, fixed.bwd_input_ns / tp, 0};
+    const struct cs_layer_cost fixed =
+        cs_profile_row_fixed(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row));
+    return (struct cs_layer_cost){fixed.fwd_ns / tp, fixed.bwd_input_ns / tp,
+                                  fixed.bwd_weight_ns / tp};
 }

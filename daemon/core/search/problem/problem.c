@@ -147,6 +147,13 @@ static void split_rows(const struct cs_problem_builder *b, const struct cs_layer
     out->bwd_fixed_ns = cs_tensor_with(out->bwd_fixed_ns, none.bwd);
 }
 
+/* all of what a short slot takes, and a share of the rest */
+static int64_t part_of(int64_t ns, int64_t fixed, int64_t parts)
+{
+    const int64_t least = ns < fixed ? ns : fixed;
+    return least + cs_over(ns - least, parts);
+}
+
 /* Products are shared by tp too; a context does what its rank with most does. */
 static void time_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
                        const struct cs_problem_at *at, struct cs_search_layer *out)
@@ -166,15 +173,15 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
         cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, ranks, &cost,
                         &fixed);
     }
-    cost = (struct cs_layer_cost){cs_over(cost.fwd_ns, parts), cs_over(cost.bwd_input_ns, parts),
-                                  cs_over(cost.bwd_weight_ns, parts)};
-    fixed.fwd_ns /= parts;
-    fixed.bwd_input_ns /= parts;
+    cost = (struct cs_layer_cost){part_of(cost.fwd_ns, fixed.fwd_ns, parts),
+                                  part_of(cost.bwd_input_ns, fixed.bwd_input_ns, parts),
+                                  part_of(cost.bwd_weight_ns, fixed.bwd_weight_ns, parts)};
     out->fwd_ns = cost.fwd_ns + wait_ns;
     out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
     out->bwd_weight_ns = cost.bwd_weight_ns;
     out->fwd_fixed_ns = fixed.fwd_ns + fixed_ns;
     out->bwd_fixed_ns = fixed.bwd_input_ns + (has_backward ? fixed_ns : 0);
+    out->weight_fixed_ns = fixed.bwd_weight_ns;
     if (at->sp && layer->kind == CS_LAYER_BLOCK)
         split_rows(b, layer, at, out);
 }

@@ -10,10 +10,10 @@
 
 struct cs_search_layer {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
-    int64_t fwd_fixed_ns,
-        bwd_fixed_ns; /* of fwd_ns, of bwd_input_ns: what a short slot takes as well */
-    int64_t redo_ns;  /* recomputed in the backward; 0 where there is none */
-    int64_t blind_ns; /* what a planner that ignores freezing takes: 3 F, and what is redone */
+    int64_t fwd_fixed_ns, bwd_fixed_ns,
+        weight_fixed_ns; /* of these: what a short slot takes as well */
+    int64_t redo_ns;     /* recomputed in the backward; 0 where there is none */
+    int64_t blind_ns;    /* what a planner that ignores freezing takes: 3 F, and what is redone */
     int64_t weight_bytes, grad_bytes, optim_bytes; /* the last two by optimizer.state */
     int64_t n_trained;                             /* parameters of a rank that train */
     int64_t saved_bytes;                           /* per slot in flight */
