@@ -45,19 +45,6 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-uint16_t cs_bf16_from_f32(float value)
-{
-    uint32_t bits = bits_of(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) /* rounding could turn a NaN into an infinity */
-        return (uint16_t)((bits >> 16) | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
-float cs_f32_from_bf16(uint16_t bits)
-{
-    return float_of((uint32_t)bits << 16);
-}
-
 uint16_t cs_f16_from_f32(float value)
 {
     uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000u, mag = bits & 0x7fffffffu;

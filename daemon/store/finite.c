@@ -10,9 +10,18 @@
 
 int64_t cs_find_not_finite(const float *values, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return i;
+    enum { BLOCK = 4096 };
+
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        const int64_t end = count - at < BLOCK ? count : at + BLOCK;
+        int bad =
+            0; /* counted, which vector instructions do; it is looked for where there is one */
+        for (int64_t i = at; i < end; i++)
+            bad += !isfinite(values[i]);
+        for (int64_t i = at; bad > 0 && i < end; i++)
+            if (!isfinite(values[i]))
+                return i;
+    }
     return -1;
 }
 

@@ -412,16 +412,19 @@ enum cs_status cs_st_read_raw(const struct cs_st_tensor *tensor, uint64_t first_
 
 static void widen(enum cs_dtype dtype, const unsigned char *from, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint16_t half;
-        double wide;
-        if (dtype == CS_F64) {
-            memcpy(&wide, from + 8 * i, 8);
-            out[i] = (float)wide;
-            continue;
-        }
+    uint16_t half;
+    double wide;
+    for (size_t i = 0; dtype == CS_BF16 && i < n; i++) {
         memcpy(&half, from + 2 * i, 2);
-        out[i] = dtype == CS_BF16 ? cs_f32_from_bf16(half) : cs_f32_from_f16(half);
+        out[i] = cs_f32_from_bf16(half);
+    }
+    for (size_t i = 0; dtype == CS_F16 && i < n; i++) {
+        memcpy(&half, from + 2 * i, 2);
+        out[i] = cs_f32_from_f16(half);
+    }
+    for (size_t i = 0; dtype == CS_F64 && i < n; i++) {
+        memcpy(&wide, from + 8 * i, 8);
+        out[i] = (float)wide;
     }
 }
 

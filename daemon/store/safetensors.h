@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/status.h"
 
@@ -77,9 +78,25 @@ int64_t cs_find_not_finite(const float *values, int64_t count);
 enum cs_status cs_st_read_raw(const struct cs_st_tensor *tensor, uint64_t first_byte, size_t bytes,
                               void *out, struct cs_err *err) CS_NODISCARD;
 
-/* One number at a time, to nearest even; NaN stays NaN (quiet, sign kept). */
-uint16_t cs_bf16_from_f32(float value);
-float cs_f32_from_bf16(uint16_t bits);
+/* One number at a time, to nearest even; NaN stays NaN (quiet, sign kept). Those of bf16 are here so that loops of them
+ * become vector instructions. */
+static inline uint16_t cs_bf16_from_f32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40u; /* rounding could turn a NaN into an infinity */
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : nearest);
+}
+
+static inline float cs_f32_from_bf16(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
 uint16_t cs_f16_from_f32(float value);
 float cs_f32_from_f16(uint16_t bits);
 
