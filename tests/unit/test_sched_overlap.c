@@ -183,6 +183,32 @@ static int64_t all_of(const int64_t elements[5])
     return elements[0] + elements[1] + elements[2] + elements[3] + elements[4];
 }
 
+/* Layers from the last to the first: equal ones take turns; small ones, of another tower, lie where a layer was that is
+ * long over, not where the last large one was; none is larger than the room. */
+static void gradients_lie_where_nothing_was_made_lately(void **state)
+{
+    static const int64_t equal[] = {100, 100, 100, 100},
+                         towers[] = {30, 30, 30, 10, 0, 100, 100, 100, 5}, alone[] = {0, 70, 0};
+    int64_t at[9];
+    (void)state;
+    assert_int_equal(cs_zero_room(equal, 4, 2), 200);
+    cs_zero_places(equal, 4, 200, at);
+    assert_true(at[3] != at[2] && at[1] == at[3] && at[0] == at[2]);
+    assert_int_equal(cs_zero_room(towers, 9, 2), 200);
+    cs_zero_places(towers, 9, 200, at);
+    for (int i = 0; i < 9; i++)
+        assert_true(at[i] >= 0 && at[i] + towers[i] <= 200);
+    for (int i = 0; i < 4; i++) { /* beside the last large layer, and beside each other */
+        assert_true(at[i] >= at[5] + 100 || at[i] + towers[i] <= at[5]);
+        for (int k = i + 1; k < 4; k++)
+            assert_true(at[i] >= at[k] + towers[k] || at[i] + towers[i] <= at[k]);
+    }
+    assert_true(at[7] != at[6] && at[5] == at[7]);
+    assert_int_equal(cs_zero_room(alone, 3, 1), 70);
+    cs_zero_places(alone, 3, 70, at);
+    assert_int_equal(at[1], 0);
+}
+
 /* Long layers hide all sums, and pay what these hold of the device. */
 static void sums_behind_long_layers_cost_what_they_hold(void **state)
 {
@@ -546,6 +572,7 @@ int main(void)
         cmocka_unit_test(weights_cost_their_longest_delay),
         cmocka_unit_test(computing_and_an_exchange_slow_each_other),
         cmocka_unit_test(exchanges_of_a_device_go_one_after_the_other),
+        cmocka_unit_test(gradients_lie_where_nothing_was_made_lately),
         cmocka_unit_test(sums_behind_long_layers_cost_what_they_hold),
         cmocka_unit_test(sums_that_nothing_hides_are_what_a_slot_takes),
         cmocka_unit_test(a_layer_waits_for_the_sum_of_the_one_before_the_last),

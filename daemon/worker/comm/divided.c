@@ -1,7 +1,8 @@
 /* Gradients and weights that replicas divide: sums behind every backward of a layer, weights before every
- * layer. What is whole for a while lies in buffers that layers use in turn: one on the host, where
- * everything is awaited; two on a device, so that one is filled or emptied while the other is worked
- * on. */
+ * layer. What is whole for a while lies in memory that layers share: that of one on the host, where
+ * everything is awaited; of two on a device. There weights are gathered into one of two buffers while the other is
+ * read, and gradients are summed while the next layers make theirs: each waits for the sums that read where it writes
+ * (params/arrange.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,14 +170,43 @@ static bool is_run(const struct cs_replicas *r, int32_t layer, int32_t step)
     return step > 0 || l->needs_input_grad || l->needs_weight_grad;
 }
 
-/* The loss makes gradients of its own weights in a forward. */
-static bool makes_forward(const struct cs_replicas *r, int32_t layer)
+/* What a bucket's gradients are written to, and read from by a sum. */
+static bool shares_memory(const struct cs_replicas *r, int32_t bucket, int32_t other)
 {
-    for (int32_t i = 0; i < r->params->n_buckets; i++)
-        if (r->params->bucket[i].first_layer == layer &&
-            r->params->bucket[i].made == CS_MADE_FORWARD)
-            return true;
-    return false;
+    const struct cs_bucket *a = &r->params->bucket[bucket], *b = &r->params->bucket[other];
+    const size_t size = r->params->grad_size;
+    return a->grad < b->grad + (size_t)b->n * size && b->grad < a->grad + (size_t)a->n * size;
+}
+
+/* The loss makes gradients of its own weights in a forward, all others are made in a backward. */
+static bool makes_now(const struct cs_bucket *b, int32_t layer, int32_t step)
+{
+    return b->zero >= 2 && b->first_layer == layer && (b->made == CS_MADE_FORWARD) == (step > 0);
+}
+
+/* The last sum that reads where the layer writes; -1: none that nobody has waited for. */
+static int32_t sum_before(const struct cs_replicas *r, int32_t layer, int32_t step)
+{
+    int32_t last = -1;
+    for (int32_t i = 0; i < r->n_buckets; i++)
+        for (int32_t k = 0; makes_now(&r->params->bucket[i], layer, step) && k < r->n_buckets; k++)
+            if (r->asked[k] > (last >= 0 ? r->asked[last] : 0) && shares_memory(r, i, k))
+                last = k;
+    return last;
+}
+
+/* Sums are made in the order in which they were asked for: who waits for one has waited for those before. */
+static enum cs_status await_sums(struct cs_replicas *r, int32_t layer, int32_t step,
+                                 struct cs_err *err)
+{
+    const int32_t last = sum_before(r, layer, step);
+    if (last < 0)
+        return CS_OK;
+    const int64_t number = r->asked[last];
+    for (int32_t i = 0; i < r->n_buckets; i++)
+        r->asked[i] = r->asked[i] <= number ? 0 : r->asked[i];
+    return cs_replicas_mem(r)->stream_wait(r->device->handle, r->device->stream, r->summed[last],
+                                           err);
 }
 
 /* Gradients of an adapter's factor are made with the other factor; those of a matrix without any weights. */
@@ -193,15 +223,10 @@ static enum cs_status enter_on_device(struct cs_replicas *r, int32_t layer, int3
                                       struct cs_err *err)
 {
     const int32_t turn = cs_params_turn(r->params, layer);
-    const bool makes_own = makes_forward(r, layer);
-    /* what its loss made is in a place of its own */
-    const bool writes = step > 0 ? makes_own : !makes_own || !r->is_of_loss[turn];
     void *const stream = r->device->stream, *const handle = r->device->handle;
     if (r->holds[turn] == layer)
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->come[turn], err));
-    if (writes && r->is_summed[turn])
-        CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->summed[turn], err));
-    r->is_summed[turn] = r->is_summed[turn] && !writes;
+    CS_TRY(await_sums(r, layer, step, err));
     return step != 0 && is_run(r, layer + step, step) ? start_weights(r, layer + step, err) : CS_OK;
 }
 
@@ -246,15 +271,12 @@ static void add_part(struct cs_replicas *r, void *own, int64_t n)
 static enum cs_status sum_on_device(struct cs_replicas *r, int32_t bucket, struct cs_err *err)
 {
     const struct cs_bucket *b = &r->params->bucket[bucket];
-    const int32_t turn = cs_params_turn(r->params, b->first_layer);
     void *own = cs_params_at(r->params->state, b->own_grad);
     cs_params_settle_grads(r->params, bucket);
     CS_TRY(cs_replicas_after(r, r->stream, r->device->stream, err));
     CS_TRY(cs_replicas_reduce_scatter(r, b, r->has_sum[bucket] ? r->part : own, err));
-    CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->summed[turn], r->stream, err));
-    r->is_of_loss[turn] =
-        b->made == CS_MADE_FORWARD && (!r->is_summed[turn] || r->is_of_loss[turn]);
-    r->is_summed[turn] = true;
+    CS_TRY(cs_replicas_mem(r)->event_record(r->device->handle, r->summed[bucket], r->stream, err));
+    r->asked[bucket] = ++r->n_asked;
     if (r->has_sum[bucket])
         add_part(r, own, cs_replicas_part(r, b));
     cs_params_renew_grads(r->params, bucket);
@@ -289,15 +311,23 @@ enum cs_status cs_replicas_settle(struct cs_replicas *r, int32_t stage, struct c
 
 /* ---- life ---- */
 
+static enum cs_status no_memory(const struct cs_replicas *r, struct cs_err *err)
+{
+    return cs_fail(err, CS_NO_MEMORY, "no memory for %d buckets of gradients", r->n_buckets);
+}
+
 static enum cs_status bind_device(struct cs_replicas *r, struct cs_err *err)
 {
     const struct cs_device_ops *mem = cs_replicas_mem(r);
     int64_t most = 0;
-    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++) {
+    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++)
         CS_TRY(mem->event_create(r->device->handle, &r->come[turn], err));
-        CS_TRY(mem->event_create(r->device->handle, &r->summed[turn], err));
-    }
-    for (int32_t i = 0; i < r->params->n_buckets; i++) {
+    r->summed = calloc((size_t)r->n_buckets + 1, sizeof *r->summed);
+    r->asked = calloc((size_t)r->n_buckets + 1, sizeof *r->asked);
+    if (r->summed == NULL || r->asked == NULL)
+        return no_memory(r, err);
+    for (int32_t i = 0; i < r->n_buckets; i++) {
+        CS_TRY(mem->event_create(r->device->handle, &r->summed[i], err));
         const int64_t n = cs_replicas_part(r, &r->params->bucket[i]);
         most = r->params->bucket[i].zero >= 2 && n > most ? n : most;
     }
@@ -313,19 +343,21 @@ enum cs_status cs_replicas_bind_divided(struct cs_replicas *r, struct cs_err *er
         return CS_OK;
     r->has_sum = calloc((size_t)r->n_buckets + 1, sizeof *r->has_sum);
     if (r->has_sum == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for %d buckets of gradients", r->n_buckets);
+        return no_memory(r, err);
     cs_replicas_forget(r);
     return cs_replicas_mem(r) != NULL ? bind_device(r, err) : CS_OK;
 }
 
 void cs_replicas_free_divided(struct cs_replicas *r)
 {
-    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++) {
+    for (int turn = 0; turn < CS_REPLICAS_TURNS; turn++)
         if (r->come[turn] != NULL)
             cs_replicas_mem(r)->event_destroy(r->device->handle, r->come[turn]);
-        if (r->summed[turn] != NULL)
-            cs_replicas_mem(r)->event_destroy(r->device->handle, r->summed[turn]);
-    }
+    for (int32_t i = 0; r->summed != NULL && i < r->n_buckets; i++)
+        if (r->summed[i] != NULL)
+            cs_replicas_mem(r)->event_destroy(r->device->handle, r->summed[i]);
     cs_device_free(r->device, r->part, r->part_bytes);
+    free(r->summed);
+    free(r->asked);
     free(r->has_sum);
 }

@@ -35,14 +35,13 @@ struct cs_replicas {
 
     /* what is divided */
     bool divides;
-    bool *has_sum;                     /* (n_buckets) of a slot of this step */
-    int32_t holds[CS_REPLICAS_TURNS];  /* the layer whose weights a buffer has, -1: none */
-    void *come[CS_REPLICAS_TURNS];     /* devices: events: they are there */
-    void *summed[CS_REPLICAS_TURNS];   /* ... gradients in a buffer are read */
-    bool is_summed[CS_REPLICAS_TURNS]; /* ... nobody has waited for that yet */
-    bool is_of_loss
-        [CS_REPLICAS_TURNS]; /* ... all of them are of what a loss has made in its forward */
-    void *part;              /* devices: this replica's part of a slot's sum */
+    bool *has_sum;                    /* (n_buckets) of a slot of this step */
+    int32_t holds[CS_REPLICAS_TURNS]; /* the layer whose weights a buffer has, -1: none */
+    void *come[CS_REPLICAS_TURNS];    /* devices: events: they are there */
+    void **summed;                    /* ... (n_buckets) gradients are read */
+    int64_t *asked; /* ... (n_buckets) which of all sums that was, 0: somebody has waited for it */
+    int64_t n_asked;
+    void *part; /* devices: this replica's part of a slot's sum */
     size_t part_bytes;
 };
 

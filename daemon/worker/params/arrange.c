@@ -3,6 +3,7 @@
  *   weights   buckets, whole or own parts; other frozen ones; buffers for what is whole for a while
  *   state     gradients: of buckets, whole or own parts; the head's of a tied table; buffers
  *             then own parts of all trained buckets: first moments, second ones, masters */
+#include "core/plan/cost/stage/zero.h"
 #include "worker/params/places.h"
 
 static int64_t own_of(const struct cs_params *p, const struct cs_bucket *b)
@@ -36,22 +37,42 @@ static int64_t before(const struct cs_params *p, int32_t bucket, bool is_grads)
     return n;
 }
 
-/* Buffers behind *at, each as large as the largest layer that uses it. */
-static void take_turns(struct cs_params *p, bool is_grads, size_t size, size_t *at)
+/* Buffers of weights behind *at, each as large as the largest layer that uses it. */
+static void take_turns(struct cs_params *p, size_t size, size_t *at)
 {
-    const int32_t n = is_grads ? p->n_buckets : p->n_all_buckets;
     for (int32_t turn = 0; turn < p->n_turns; turn++) {
         size_t most = 0;
-        for (int32_t i = 0; i < n; i++) {
+        for (int32_t i = 0; i < p->n_all_buckets; i++) {
             struct cs_bucket *b = &p->bucket[i];
-            if (!is_for_a_while(b, is_grads) || cs_params_turn(p, b->first_layer) != turn)
+            if (!is_for_a_while(b, false) || cs_params_turn(p, b->first_layer) != turn)
                 continue;
-            const size_t skip = (size_t)before(p, i, is_grads) * size;
-            *(is_grads ? &b->grad : &b->w) = *at + skip;
+            const size_t skip = (size_t)before(p, i, false) * size;
+            b->w = *at + skip;
             most = skip + (size_t)b->n * size > most ? skip + (size_t)b->n * size : most;
         }
         *at += most;
     }
+}
+
+/* Gradients share as much memory, each layer where it waits for none that has just been made. */
+static void share_room(struct cs_places *a, size_t size, size_t *at)
+{
+    struct cs_params *p = a->params;
+    const int32_t n = p->graph->n_layers;
+    int64_t *const bytes = a->layer_bytes, *const place = a->layer_at;
+    for (int32_t l = 0; l < n; l++)
+        bytes[l] = 0;
+    for (int32_t i = 0; i < p->n_buckets; i++)
+        if (is_for_a_while(&p->bucket[i], true))
+            bytes[p->bucket[i].first_layer] += p->bucket[i].n * (int64_t)size;
+    const int64_t room = cs_zero_room(bytes, n, p->n_turns);
+    cs_zero_places(bytes, n, room, place);
+    for (int32_t i = 0; i < p->n_buckets; i++) {
+        struct cs_bucket *b = &p->bucket[i];
+        if (is_for_a_while(b, true))
+            b->grad = *at + (size_t)place[b->first_layer] + (size_t)before(p, i, true) * size;
+    }
+    *at += (size_t)room;
 }
 
 void cs_places_measure(struct cs_places *places)
@@ -72,8 +93,8 @@ void cs_places_measure(struct cs_places *places)
     weights += (size_t)(a->at - a->n_in_buckets) * act;
     a->grads = grads;
     grads += (size_t)a->n_tied * size;
-    take_turns(p, false, act, &weights);
-    take_turns(p, true, size, &grads);
+    take_turns(p, act, &weights);
+    share_room(a, size, &grads);
     p->weight_bytes = weights;
     p->grad_bytes = grads;
     p->state_bytes = grads + (size_t)(a->n_trained_own * (has_masters ? 3 : 2)) * size;

@@ -219,9 +219,12 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
                           .plan = plan,
                           .rank = cs_plan_rank_in_replica(plan, rank),
                           .place = calloc(room, sizeof *a.place),
-                          .is_placed = calloc(room, sizeof *a.is_placed)};
+                          .is_placed = calloc(room, sizeof *a.is_placed),
+                          .layer_bytes = calloc((size_t)graph->n_layers + 1, sizeof *a.layer_bytes),
+                          .layer_at = calloc((size_t)graph->n_layers + 1, sizeof *a.layer_at)};
     *out = NULL;
-    if (p == NULL || a.place == NULL || a.is_placed == NULL) {
+    if (p == NULL || a.place == NULL || a.is_placed == NULL || a.layer_bytes == NULL ||
+        a.layer_at == NULL) {
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the table of parameters");
         goto out;
     }
@@ -264,6 +267,8 @@ enum cs_status cs_params_new(const struct cs_graph *graph, const struct cs_plan 
 out:
     free(a.place);
     free(a.is_placed);
+    free(a.layer_bytes);
+    free(a.layer_at);
     cs_params_free(p);
     return status;
 }

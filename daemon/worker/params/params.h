@@ -125,7 +125,8 @@ struct cs_params {
     struct cs_bucket
         *bucket; /* (n_all_buckets) trained ones, in order of layers, then frozen ones */
     int32_t n_buckets, n_all_buckets; /* trained; and frozen, whose weights are divided */
-    int32_t n_turns; /* buffers that layers with something divided use in turn (cs_params_turn) */
+    int32_t
+        n_turns; /* layers that have room for what is whole for a while; buffers of weights (cs_params_turn) */
     struct cs_adapter *adapter; /* by the shard that has them */
     float *staging;             /* host: one tensor on its way, NULL: one replica on the host */
     int64_t staging_count;      /* elements it has room for */

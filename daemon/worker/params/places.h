@@ -20,9 +20,10 @@ struct cs_places {
     struct cs_place *place; /* (params->n) */
     bool *is_placed;        /* (params->n) */
     int32_t n;
-    int64_t at;            /* elements of weights so far */
-    int64_t n_trained_own; /* elements of own parts of all trained buckets */
-    int64_t n_in_buckets;  /* of all buckets, whole */
+    int64_t at;                      /* elements of weights so far */
+    int64_t n_trained_own;           /* elements of own parts of all trained buckets */
+    int64_t n_in_buckets;            /* of all buckets, whole */
+    int64_t *layer_bytes, *layer_at; /* (graph->n_layers + 1) room for arrange.c */
     int64_t n_tied;        /* elements of the head's gradient of a tied table that is here */
     size_t weights, grads; /* bytes: behind those of buckets; of all gradients */
 };

@@ -25,6 +25,13 @@ struct cs_zero_parts {
     int64_t weights, trained;
 };
 struct cs_zero_parts cs_zero_divided(const struct cs_graph *graph, const struct cs_layer *layer);
+/* Bytes of whole gradients while layers run: of the largest two that take turns; of a CPU rank, one. bytes (n): of
+ * every layer of the model, 0 for those that a rank does not have or not divide. */
+int64_t cs_zero_room(const int64_t *bytes, int32_t n, int32_t turns);
+/* Where each layer's lie in so many bytes, at (n). A backward runs from the last to the first, and who writes where a
+ * gradient was waits until it is summed: so a layer is placed where what it shares bytes with was run as long before
+ * as can be. Two equal layers take turns; small ones lie beside each other, so that none waits for a large one. */
+void cs_zero_places(const int64_t *bytes, int32_t n, int64_t capacity, int64_t *at);
 /* cs_layer_bytes of one of `holders` ranks that have the layer, every ep-th with the same experts */
 struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
                                        const struct cs_slot_budget *budget,

@@ -1,13 +1,14 @@
 /* What the traffic of levels 2 and 3 of ZeRO adds to the passes of a slot: its layers and their exchanges in the order
  * in which worker/comm/divided.c runs them, on two streams.
  *
- * Before a layer its weights are awaited, and before it writes gradients that the last sum of its buffer has read
- * them; then the weights of the layer that comes next begin, into a buffer that nobody reads any more. Behind what
- * makes gradients of a layer their sum begins, and its part is added to the slots' before. So with two buffers a sum
- * has the next layer to hide behind, weights the layer before, if only that of the rank's stage before; a slot begins
- * with weights that nothing hides, unless the last one has left them. With one buffer (CPU ranks) everything is
- * awaited where it begins. */
+ * Before a layer its weights are awaited, and before it writes gradients that the sums have read which lie there; then
+ * the weights of the layer that comes next begin, into a buffer that nobody reads any more. Behind what makes gradients
+ * of a layer their sum begins, and its part is added to the slots' before. So with room for two layers a sum has the
+ * next layer to hide behind, or several that are small, weights the layer before, if only that of the rank's stage
+ * before; a slot begins with weights that nothing hides, unless the last one has left them. With room for one (CPU
+ * ranks) everything is awaited where it begins. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/plan/cost/beside.h"
 #include "core/plan/cost/round.h"
@@ -24,8 +25,10 @@ struct rank {
     bool has_slot;   /* gradients are added to those of a slot before */
     bool is_charged; /* stages pay for what is run now */
     struct cs_lanes lanes;
-    int32_t holds[CS_ZERO_TURNS];                    /* the layer whose weights are whole, -1 */
-    int64_t come[CS_ZERO_TURNS], sum[CS_ZERO_TURNS]; /* exchanges of a buffer, 0: none */
+    int32_t holds[CS_ZERO_TURNS]; /* the layer whose weights are whole, -1 */
+    int64_t come[CS_ZERO_TURNS];  /* exchanges, 0: none */
+    int64_t *bytes, *at,
+        *sum; /* (graph->n_layers) of gradients, where they lie, the last exchange of them */
 };
 
 /* Passes of a slot, and what of a stage's and a layer's times they are. */
@@ -79,12 +82,10 @@ static void start_weights(struct rank *x, int32_t layer)
 }
 
 /* A reduce-scatter, then on the same stream the addition: two numbers read, one written. */
-static void start_sum(struct rank *x, const struct cs_stage *s, int32_t layer)
+static void start_sum(struct rank *x, int32_t layer)
 {
-    const int64_t n =
-        s->zero >= 2 ? cs_zero_divided(x->graph, &x->graph->layers[layer]).trained : 0;
-    const int64_t bytes = n * cs_state_bytes(x->graph->keeps_bf16, x->device).grad;
-    if (n == 0)
+    const int64_t bytes = x->bytes[layer];
+    if (bytes == 0)
         return;
     struct cs_beside sum = cs_exchange_beside(x->device, CS_LINK_REDUCE_SCATTER, x->holders, bytes);
     const int64_t add = x->has_slot ? cs_divide_up((cs_u128)(3 * bytes / x->holders) * 1000000000u,
@@ -92,7 +93,7 @@ static void start_sum(struct rank *x, const struct cs_stage *s, int32_t layer)
                                     : 0;
     sum.alone_ns += add;
     sum.beside_ns += add;
-    x->sum[layer % x->turns] = exchange(x, sum);
+    x->sum[layer] = exchange(x, sum);
 }
 
 static bool is_run(const struct rank *x, int32_t layer, enum pass pass)
@@ -110,6 +111,14 @@ static bool makes_in(const struct cs_layer *layer, enum pass pass)
     return pass == BACKWARD || pass == WEIGHT_HALF;
 }
 
+/* Gradients of other layers that read where it writes. */
+static void await_sums(struct rank *x, int32_t layer)
+{
+    for (int32_t i = 0; i < x->graph->n_layers; i++)
+        if (x->at[i] < x->at[layer] + x->bytes[layer] && x->at[layer] < x->at[i] + x->bytes[i])
+            cs_lanes_await(&x->lanes, x->sum[i]);
+}
+
 /* The head's loss writes what its backward does not: it waits before its forward alone. ns: of the layer in this pass */
 static void run_layer(struct rank *x, const struct cs_stage *s, int32_t layer, enum pass pass,
                       int64_t ns)
@@ -121,12 +130,12 @@ static void run_layer(struct rank *x, const struct cs_stage *s, int32_t layer, e
     if (x->holds[turn] == layer)
         cs_lanes_await(&x->lanes, x->come[turn]);
     if (s->zero >= 2 && is_head == (pass == FORWARD))
-        cs_lanes_await(&x->lanes, x->sum[turn]);
+        await_sums(x, layer);
     if (x->turns > 1 && pass != WEIGHT_HALF && is_run(x, layer + step, pass))
         start_weights(x, layer + step);
     cs_lanes_compute(&x->lanes, ns);
     if (makes_in(&x->graph->layers[layer], pass))
-        start_sum(x, s, layer);
+        start_sum(x, layer);
 }
 
 /* The stage's times are its layers', and more: recomputing, shares of the device. */
@@ -189,7 +198,38 @@ static bool divides(const struct cs_plan *plan, int32_t rank)
     return false;
 }
 
+/* Where gradients of the rank's layers lie that are whole for a while. */
+static void place_gradients(struct rank *x)
+{
+    const int64_t size = cs_state_bytes(x->graph->keeps_bf16, x->device).grad;
+    const int32_t n = x->graph->n_layers;
+    for (int32_t i = 0; i < x->plan->n_stages; i++) {
+        const struct cs_stage *s = &x->plan->stages[i];
+        for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++)
+            if (s->rank == x->rank && s->zero >= 2)
+                x->bytes[l] = cs_zero_divided(x->graph, &x->graph->layers[l]).trained * size;
+    }
+    cs_zero_places(x->bytes, n, cs_zero_room(x->bytes, n, x->turns), x->at);
+}
+
 /* The first slot has no sums before it, nor weights that a slot has left; from the third on they are alike. */
+static void run_rank(struct rank *x, int slots)
+{
+    const size_t n = (size_t)x->graph->n_layers;
+    int64_t *const room = calloc(3 * n, sizeof *room);
+    CS_ASSERT(room != NULL);
+    x->bytes = room;
+    x->at = room + n;
+    x->sum = room + 2 * n;
+    place_gradients(x);
+    for (int i = 0; i < slots; i++) {
+        x->has_slot = i > 0;
+        x->is_charged = i == slots - 1;
+        run_slot(x);
+    }
+    free(room);
+}
+
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
                    const struct cs_layer_cost *cost, bool is_split, struct cs_plan *plan)
 {
@@ -206,10 +246,7 @@ void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *d
             .is_split = is_split,
             .holds = {-1, -1}
         };
-        for (int i = 0; divides(plan, rank) && i < slots; i++) {
-            x.has_slot = i > 0;
-            x.is_charged = i == slots - 1;
-            run_slot(&x);
-        }
+        if (divides(plan, rank))
+            run_rank(&x, slots);
     }
 }
