@@ -1,8 +1,9 @@
 #!/bin/bash
 # What every planner chooses, or named layouts, run as jobs: predicted beside measured, one line each:
-#   tests/bench/planners.sh [--gpus N] [--layouts] [--wide] [--train GLOBS] [--steps N] [--seq N] [--slots N] [--only REGEX] [--cpu] [BUILD]
+#   tests/bench/planners.sh [--gpus N] [--layouts] [--noise] [--wide] [--train GLOBS] [--steps N] [--seq N] [--slots N] [--only REGEX] [--cpu] [BUILD]
 #   --gpus N  ranks of the cluster, GPUs or, with --cpu, CPU ranks (2)
 #   --layouts  instead of planners' choices one layout of every kind that so many ranks have
+#   --noise   pictures of noise: a GPU takes less for products of numbers that are alike, as those of flat pictures are
 #   --wide    widths of SigLIP-so400m and Llama-3.2-1B, four layers each (else the sample's model)
 #   --train GLOBS  what trains (*)
 #   --steps N  of each job (60); measured are the steps from the 33rd on
@@ -15,11 +16,21 @@ set -u
 gpus=2 train='*' steps=60 seq=576 slots=8 only=
 rows=
 case " $* " in *" --wide "*) seq=1316 rows='encoder_rows = { vision = 1024 },' ;; esac # of four samples: slots are full
-numbers='gpus train steps seq slots only' switches=layouts is_layouts=no
+numbers='gpus train steps seq slots only' switches='layouts noise' is_layouts=no is_noise=no
 . "$(dirname "$0")/../gpu/node.sh"
 make_model "$size" 256
 init=weights
 [ "$size" = small ] || init=random
+[ $is_noise = no ] || python3 - data/images/* <<'PY'
+import os, struct, sys, zlib
+side = 224
+def chunk(name, data): return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+for path in sys.argv[1:]:
+    rows = b"".join(b"\0" + os.urandom(3 * side) for _ in range(side))
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+                  chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+PY
 devices='cs.cluster "here"'
 [ $is_cpu = no ] || devices="cs.cluster { device = \"cpu\", devices_per_node = $gpus }"
 
