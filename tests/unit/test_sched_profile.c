@@ -579,6 +579,9 @@ static void exchanges_beside_computing_are_those_that_were_measured(void **state
     json_object_set_new(row, "beside_bytes_per_s", json_integer(500000000));
     json_object_set_new(row, "slows", json_real(0.375));
     json_array_append_new(links, row);
+    json_array_append_new(links, link_row("send", 2, 700, 8000));
+    json_object_set_new(json_array_get(links, 1), "beside_bytes_per_s", json_integer(5000));
+    json_object_set_new(json_array_get(links, 1), "slows", json_real(0.125));
     json_array_append_new(links, link_row("all-reduce", 2, 1000, 1000000000));
     json_array_append_new(links, link_row("reduce-scatter", 2, 1000, 1000000000));
     json_object_set_new(profile, "links", links);
@@ -587,6 +590,8 @@ static void exchanges_beside_computing_are_those_that_were_measured(void **state
     struct cs_beside x = cs_exchange_beside(own.device, CS_LINK_ALL_GATHER, 2, 8000);
     assert_true(x.alone_ns == 1000 + 4000 && llabs(x.beside_ns - (1000 + 16000)) <= 4);
     assert_float_equal(x.slows, 0.375, 1e-9);
+    assert_true(cs_channel_of(own.device).latency_ns == 700 &&
+                cs_channel_of(own.device).bytes_per_s == 5000);
     x = cs_exchange_beside(own.device, CS_LINK_ALL_GATHER, 1, 8000);
     assert_true(x.alone_ns == 0 && x.beside_ns == 0);
     x = cs_exchange_beside(own.device, CS_LINK_REDUCE_SCATTER, 2, 8000);

@@ -47,8 +47,13 @@ struct cs_link_curve cs_channel_of(const struct cs_device_class *device)
 {
     const int64_t most = CS_CHANNEL_UNITS * INT64_C(34000000000), link = device->link_bytes_per_s;
     const struct cs_link_curves *links = device->measured;
-    if (links != NULL && links->curve[CS_LINK_SEND][0].bytes_per_s > 0)
-        return links->curve[CS_LINK_SEND][0];
+    const double times = links != NULL ? links->beside[CS_LINK_SEND][0].times : 0;
+    if (links != NULL && links->curve[CS_LINK_SEND][0].bytes_per_s > 0) {
+        const struct cs_link_curve *alone = &links->curve[CS_LINK_SEND][0];
+        const double rate = (double)alone->bytes_per_s / (times > 0 ? times : 1);
+        return (struct cs_link_curve){.latency_ns = alone->latency_ns,
+                                      .bytes_per_s = (int64_t)rate};
+    }
     return (struct cs_link_curve){.latency_ns = device->link_latency_ns,
                                   .bytes_per_s = device->units > 0 && link > most ? most : link};
 }

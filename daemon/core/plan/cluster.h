@@ -67,7 +67,7 @@ enum { CS_CHANNEL_UNITS = 2 };
 /* The same of a communicator of replicas. */
 enum { CS_GROUP_UNITS = 16 };
 
-/* Of a channel between ranks of one node: as it was measured, else the link's, of whose speed its
+/* Of a channel between ranks of one node: as it was measured, beside computing where it was so, else the link's, of whose speed its
  * multiprocessors move at most 34 GB/s each (a gigabyte over NVLink of an H200). */
 struct cs_link_curve cs_channel_of(const struct cs_device_class *device);
 
