@@ -11,8 +11,8 @@
 #include "core/plan/cost/profile.h"
 #include "core/plan/plan.h"
 
-/* Buffers at which layers take turns with what is whole while they run: on a GPU one comes or goes while the
- * other works; a CPU rank has one. */
+/* Layers that have room for what is whole while they run: on a GPU one's comes or goes while the other works, weights
+ * in two buffers in turn, gradients where cs_zero_places puts them; a CPU rank has one. */
 enum { CS_ZERO_TURNS = 2 };
 
 static inline int32_t cs_zero_turns(int element)
