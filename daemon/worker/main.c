@@ -137,6 +137,9 @@ int main(int argc, char **argv)
         cs_generation_abort(&boot.generation); /* nobody else may come to close it */
     }
     cs_boot_close(&boot);
-    /* control stays: the watcher reads from it until the process ends */
-    return is_failed ? EXIT_FAILED : status == CS_OK ? 0 : 1;
+    /* control stays: the watcher reads from it until the process ends. After a failure a thread may be left in a library
+     * (kernels/cuda/comm/nccl.cu), whose destructors would take its ground away. */
+    if (is_failed)
+        _exit(EXIT_FAILED);
+    return status == CS_OK ? 0 : 1;
 }

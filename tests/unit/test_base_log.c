@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -172,6 +174,32 @@ static void descriptor_gets_whole_lines_and_may_fail(void **state)
     cs_log_free(log);
 }
 
+/* The calls first: the last line of a process that died is what others tell of it. */
+static void an_assertion_tells_its_calls_and_then_what_failed(void **state)
+{
+    char text[16384] = "";
+    int end[2], how;
+    (void)state;
+    assert_int_equal(pipe(end), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(end[1], STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        CS_ASSERT(end[0] < 0);
+        _exit(0);
+    }
+    close(end[1]);
+    for (ssize_t n, used = 0; (n = read(end[0], text + used, sizeof text - 1 - (size_t)used)) > 0;)
+        used += n;
+    close(end[0]);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT);
+    const char *failed = strstr(text, "assertion failed: end[0] < 0\n");
+    assert_non_null(failed);
+    assert_string_equal(strchr(failed, '\n'), "\n");
+    assert_true(strstr(text, "libc.so") != NULL && strstr(text, "libc.so") < failed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +209,7 @@ int main(void)
         cmocka_unit_test(level_selects_per_sink),
         cmocka_unit_test(call_site_is_limited_and_tells_what_it_dropped),
         cmocka_unit_test(descriptor_gets_whole_lines_and_may_fail),
+        cmocka_unit_test(an_assertion_tells_its_calls_and_then_what_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

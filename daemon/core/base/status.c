@@ -2,10 +2,14 @@
 #include "core/base/status.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { MAX_CALLS = 64 };
 
 struct status_row {
     const char *slug, *text;
@@ -116,8 +120,16 @@ enum cs_status cs_wrap(struct cs_err *err, enum cs_status status, const char *fm
     return status;
 }
 
+void cs_calls_print(int fd)
+{
+    void *call[MAX_CALLS];
+    backtrace_symbols_fd(call, backtrace(call, MAX_CALLS), fd);
+}
+
+/* What was wrong comes last: the last line is what others tell of a process that died. */
 _Noreturn void cs_assert_failed(const char *cond, const char *file, int line)
 {
+    cs_calls_print(STDERR_FILENO);
     fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, cond);
     abort();
 }

@@ -74,7 +74,11 @@ enum cs_status cs_fail_errno_at(struct cs_err *err, const char *file, int line, 
 enum cs_status cs_wrap(struct cs_err *err, enum cs_status status, const char *fmt, ...)
     CS_PRINTF(3, 4);
 
-/* Programming errors only; on in all builds, prints and aborts. */
+/* The calls that led here, a line each with its file and the offset in it, which addr2line -e FILE takes. Safe in handlers of
+ * signals, once it has been called before. */
+void cs_calls_print(int fd);
+
+/* Programming errors only; on in all builds, prints the calls and what was wrong, and aborts. */
 #define CS_ASSERT(cond) ((cond) ? (void)0 : cs_assert_failed(#cond, __FILE__, __LINE__))
 _Noreturn void cs_assert_failed(const char *cond, const char *file, int line);
 

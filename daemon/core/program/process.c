@@ -1,6 +1,6 @@
 #include "core/program/process.h"
 
-#include <execinfo.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/status.h"
 
-enum { MAX_CALLS = 64, STACK_BYTES = 64 << 10 };
+enum { STACK_BYTES = 64 << 10 };
 
 #ifdef __SANITIZE_ADDRESS__
 static const bool is_sanitized = true;
@@ -30,27 +30,29 @@ static void put(const char *text)
  * ends the process after this. */
 static void tell_calls(int number)
 {
-    void *call[MAX_CALLS];
     const char digits[] = {(char)('0' + number / 10), (char)('0' + number % 10), '\0'};
-    backtrace_symbols_fd(call, backtrace(call, MAX_CALLS), STDERR_FILENO);
+    cs_calls_print(STDERR_FILENO);
     put(name_of_program);
     put(": signal ");
-    put(digits);
+    put(number < 10 ? digits + 1 : digits);
     put(" in the calls above\n");
     raise(number);
 }
 
+/* Who aborts has said why, and would have its last line taken. */
 static void tell_of_faults(void)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     static char memory[STACK_BYTES]; /* a stack that has run over has no room for it */
     const stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
     struct sigaction action = {.sa_handler = tell_calls,
                                .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK)};
-    void *first;
     if (is_sanitized)
         return;
-    (void)backtrace(&first, 1); /* loads what it needs while memory may be taken */
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    cs_calls_print(nowhere); /* loads what it needs while memory may be taken */
+    if (nowhere >= 0)
+        close(nowhere);
     sigemptyset(&action.sa_mask);
     sigaltstack(&stack, NULL);
     for (size_t i = 0; i < CS_ARRAY_LEN(faults); i++)

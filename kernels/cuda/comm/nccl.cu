@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <future>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "kernels/cuda/comm/peers.cuh"
@@ -37,7 +39,8 @@ static const struct {
 
 static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_TOTALS + 1, "one for every kind");
 
-enum { OPEN_S = 60, WARM_UP_BYTES = 64 << 20 };
+/* What waits for the device gives up before who waits for it does (within_time). */
+enum { OPEN_S = 60, LEAVE_S = OPEN_S + 5, WARM_UP_BYTES = 64 << 20 };
 
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(ncclGetUniqueId)                                                                             \
@@ -73,6 +76,8 @@ struct comm {
     ncclComm_t nccl;
     struct cs_cuda_peers *peers; /* NULL: messages go through the library too */
     struct word *word;           /* (n) of windows; NULL: nobody asks for them */
+    std::chrono::steady_clock::time_point
+        until; /* others are waited for till then, to open or to close it */
 };
 
 /* CS_UNSUPPORTED: not there, or too old. */
@@ -125,28 +130,45 @@ static enum cs_status told(const struct nccl *n, const char *what, ncclResult_t 
     return code == ncclSuccess ? CS_OK : fail(n, what, code, err);
 }
 
-/* Runs call(err), which waits for other ranks, for OPEN_S seconds at most; after them the thread, and what it
- * uses, is left behind: CS_TIMEOUT. The current device is the thread's too. */
-template <class Call>
-static enum cs_status within_time(const char *what, Call call, struct cs_err *err)
-{
-    struct answer {
-        enum cs_status status;
-        struct cs_err err;
-    };
+/* What is left behind crashes nobody: who is told CS_TIMEOUT ends the process without its destructors. */
+struct answer {
+    enum cs_status status;
+    struct cs_err err;
+};
 
+static bool start(std::packaged_task<answer()> task)
+{
+    try {
+        std::thread(std::move(task)).detach();
+    } catch (const std::system_error &) {
+        return false;
+    }
+    return true;
+}
+
+/* Runs call(err), which waits for other ranks of c, for OPEN_S seconds; what does not end then is left behind with its
+ * thread: CS_TIMEOUT. The current device is the thread's too. */
+template <class Call>
+static enum cs_status within_time(struct comm *c, const char *what, Call call, struct cs_err *err)
+{
     int device;
     CS_CUDA(err, cudaGetDevice(&device));
+    c->until = std::chrono::steady_clock::now() + std::chrono::seconds(OPEN_S);
     std::packaged_task<answer()> task([call, device] {
         answer a = {};
-        a.status = cudaSetDevice(device) == cudaSuccess ? call(&a.err) : CS_INTERNAL;
+        const cudaError_t code = cudaSetDevice(device);
+        a.status = code == cudaSuccess
+                       ? call(&a.err)
+                       : cs_cuda_fail(&a.err, __FILE__, __LINE__, CS_INTERNAL, "device %d: %s",
+                                      device, cudaGetErrorString(code));
         return a;
     });
     std::future<answer> future = task.get_future();
-    std::thread(std::move(task)).detach();
-    if (future.wait_for(std::chrono::seconds(OPEN_S)) != std::future_status::ready)
+    if (!start(std::move(task)))
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "%s: no thread", what);
+    if (future.wait_for(std::chrono::seconds(LEAVE_S)) != std::future_status::ready)
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_TIMEOUT,
-                            "%s: the other rank did not come within %d s", what, OPEN_S);
+                            "%s: the other rank did not come within %d s", what, LEAVE_S);
     const answer a = future.get();
     if (err != nullptr)
         *err = a.err;
@@ -154,11 +176,11 @@ static enum cs_status within_time(const char *what, Call call, struct cs_err *er
 }
 
 /* waits for what other ranks take part in, who may be gone */
-static bool is_over(cudaStream_t stream)
+static bool is_over(const struct comm *c, cudaStream_t stream)
 {
     const struct timespec nap = {0, 20000};
     cudaError_t code = cudaStreamQuery(stream);
-    for (long waited = 0; code == cudaErrorNotReady && waited < OPEN_S * 50000L; waited++) {
+    while (code == cudaErrorNotReady && std::chrono::steady_clock::now() < c->until) {
         nanosleep(&nap, nullptr);
         code = cudaStreamQuery(stream);
     }
@@ -252,7 +274,7 @@ static void abort_comm(void *handle)
     if (functions(&n, nullptr) == CS_OK && c->nccl != nullptr)
         n->ncclCommAbort(c->nccl);
     free(c->word);
-    free(c);
+    delete c;
 }
 
 /* the words of all ranks to all of them */
@@ -265,8 +287,8 @@ static enum cs_status tell_all(struct comm *c, struct cs_err *err)
     CS_CUDA(err, cudaMemcpy(data, c->word, all, cudaMemcpyHostToDevice));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     enum cs_status status = all_gather(c, data + each * (size_t)c->rank, data, each, stream, err);
-    if (status == CS_OK &&
-        (!is_over(stream) || cudaMemcpy(c->word, data, all, cudaMemcpyDeviceToHost) != cudaSuccess))
+    if (status == CS_OK && (!is_over(c, stream) ||
+                            cudaMemcpy(c->word, data, all, cudaMemcpyDeviceToHost) != cudaSuccess))
         status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "a word to all ranks failed");
     cudaStreamDestroy(stream);
     if (status == CS_OK)
@@ -285,14 +307,15 @@ static enum cs_status agree(struct comm *c, bool *is_good, struct cs_err *err)
 }
 
 /* A window is given back when nobody has it open any more. */
-static void close_peers(struct comm *c)
+static enum cs_status close_peers(struct comm *c, struct cs_err *err)
 {
     bool is_good = true;
     if (c->peers != nullptr)
         cs_cuda_peers_close(c->peers);
-    if (agree(c, &is_good, nullptr) == CS_OK)
-        cs_cuda_peers_free(c->peers);
+    CS_TRY(agree(c, &is_good, err));
+    cs_cuda_peers_free(c->peers);
     c->peers = nullptr;
+    return CS_OK;
 }
 
 /* the same as long as the host runs, no other has it; false: it is not told */
@@ -316,9 +339,7 @@ static enum cs_status open_windows(struct comm *c, struct cs_err *err)
                   cs_cuda_peers_open(c->peers, r, c->word[r].handle, nullptr) == CS_OK;
     (void)cudaGetLastError(); /* what cannot be reached is no trouble */
     CS_TRY(agree(c, &is_good, err));
-    if (!is_good)
-        close_peers(c);
-    return CS_OK;
+    return is_good ? CS_OK : close_peers(c, err);
 }
 
 /* Large messages of these ranks go by copy engines where all of them can be reached so. */
@@ -330,13 +351,15 @@ static enum cs_status open_peers(struct comm *c, struct cs_err *err)
     return open_windows(c, err);
 }
 
-/* All ranks take part in both. */
+/* All ranks take part in all of it. */
 static enum cs_status end_together(const struct nccl *n, struct comm *c, struct cs_err *err)
 {
     if (c->peers != nullptr)
-        close_peers(c);
+        CS_TRY(close_peers(c, err));
     CS_TRY(told(n, "ncclCommFinalize", n->ncclCommFinalize(c->nccl), err));
-    return told(n, "ncclCommDestroy", n->ncclCommDestroy(c->nccl), err);
+    const ncclComm_t nccl = c->nccl;
+    c->nccl = nullptr;
+    return told(n, "ncclCommDestroy", n->ncclCommDestroy(nccl), err);
 }
 
 static void close_comm(void *handle)
@@ -346,10 +369,15 @@ static void close_comm(void *handle)
     if (c == nullptr || functions(&n, nullptr) != CS_OK)
         return;
     const auto end = [n, c](struct cs_err *why) { return end_together(n, c, why); };
-    if (within_time("closing a communicator", end, nullptr) == CS_TIMEOUT)
+    const enum cs_status status = within_time(c, "closing a communicator", end, nullptr);
+    if (status == CS_TIMEOUT)
         return;
+    if (status != CS_OK) {
+        abort_comm(c);
+        return;
+    }
     free(c->word);
-    free(c);
+    delete c;
 }
 
 /* to all others, and from them */
@@ -413,7 +441,7 @@ static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int
     CS_CUDA(err, cudaMemset(data, 0, WARM_UP_BYTES));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     enum cs_status status = warm_up(c, kind, rank, n_ranks, data, stream, err);
-    if (status == CS_OK && !is_over(stream))
+    if (status == CS_OK && !is_over(c, stream))
         status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "the first message failed");
     cudaStreamDestroy(stream);
     if (status == CS_OK)
@@ -448,14 +476,14 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     ncclUniqueId unique;
     *out = nullptr;
     CS_TRY(functions(&n, err));
-    struct comm *c = (struct comm *)calloc(1, sizeof *c);
+    struct comm *c = new (std::nothrow) comm();
     if (c == nullptr)
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
     c->rank = rank;
     c->n = n_ranks;
     memcpy(&unique, id, sizeof unique);
     const auto begin = [=](struct cs_err *why) { return begin_together(n, c, unique, kind, why); };
-    const enum cs_status status = within_time("opening a communicator", begin, err);
+    const enum cs_status status = within_time(c, "opening a communicator", begin, err);
     if (status == CS_OK)
         *out = c;
     else if (status != CS_TIMEOUT)
