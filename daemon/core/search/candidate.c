@@ -14,12 +14,6 @@ int64_t cs_share_ns(struct cs_share share, int64_t value)
     return share.num == share.den ? value : (value * share.num + share.den - 1) / share.den;
 }
 
-int64_t cs_share_beyond(struct cs_share share, int64_t value, int64_t fixed)
-{
-    const int64_t least = value < fixed ? value : fixed;
-    return least + cs_share_ns(share, value - least);
-}
-
 static int32_t parts_on_llm(const struct cs_search_problem *problem, int32_t b, int32_t option,
                             int32_t llm_option)
 {

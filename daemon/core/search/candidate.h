@@ -23,8 +23,6 @@ struct cs_share {
 
 struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times);
 int64_t cs_share_ns(struct cs_share share, int64_t value);
-/* ... of what is beyond the part that a short slot takes as well, which is no one's share */
-int64_t cs_share_beyond(struct cs_share share, int64_t value, int64_t fixed);
 /* of the branch's slots, given the candidate's layout */
 struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
                                    const struct cs_candidate *candidate, int32_t branch);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/plan/cost/round.h"
+
 /* of an option like the trial's but for its cp, with the same going between ranks; NULL: the problem has none */
 static const struct cs_search_layer *layers_with(const struct cs_trial *t, int32_t cp)
 {
@@ -53,11 +55,6 @@ bool cs_degrees_make(const struct cs_trial *t, struct cs_degrees *out)
     return out->cp > 1;
 }
 
-static int64_t less(int64_t all, int64_t fixed, int32_t ranks, int32_t more)
-{
-    return fixed + (all - fixed) * ranks / more;
-}
-
 struct cs_trial_part cs_degrees_part(const struct cs_degrees *d, int32_t stage, int32_t ranks)
 {
     int32_t i = 0;
@@ -65,9 +62,9 @@ struct cs_trial_part cs_degrees_part(const struct cs_degrees *d, int32_t stage, 
         i++;
     struct cs_trial_part p = d->of[i][stage];
     const int32_t below = 1 << i;
-    p.fwd_ns = less(p.fwd_ns, p.fwd_fixed_ns, below, ranks);
-    p.bwd_input_ns = less(p.bwd_input_ns, p.bwd_fixed_ns, below, ranks);
-    p.bwd_weight_ns = less(p.bwd_weight_ns, p.weight_fixed_ns, below, ranks);
+    p.fwd_ns = cs_share_beyond(p.fwd_ns, p.fwd_fixed_ns, below, ranks);
+    p.bwd_input_ns = cs_share_beyond(p.bwd_input_ns, p.bwd_fixed_ns, below, ranks);
+    p.bwd_weight_ns = cs_share_beyond(p.bwd_weight_ns, p.weight_fixed_ns, below, ranks);
     return p;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/plan/context.h"
 #include "core/plan/cost/edges.h"
+#include "core/plan/cost/round.h"
 #include "core/sched/traits.h"
 
 /* bytes of rows of the LLM, where ranks may get slots alone */
@@ -30,9 +31,10 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         struct cs_search_layer *l = &out[i];
         *l = t->option[b]->layer[i];
         bool has_backward = l->bwd_input_ns + l->bwd_weight_ns > 0;
-        l->fwd_ns = cs_share_beyond(share, l->fwd_ns, l->fwd_fixed_ns);
-        l->bwd_input_ns = cs_share_beyond(share, l->bwd_input_ns, l->bwd_fixed_ns);
-        l->bwd_weight_ns = cs_share_beyond(share, l->bwd_weight_ns, l->weight_fixed_ns);
+        l->fwd_ns = cs_share_beyond(l->fwd_ns, l->fwd_fixed_ns, share.num, share.den);
+        l->bwd_input_ns = cs_share_beyond(l->bwd_input_ns, l->bwd_fixed_ns, share.num, share.den);
+        l->bwd_weight_ns =
+            cs_share_beyond(l->bwd_weight_ns, l->weight_fixed_ns, share.num, share.den);
         l->redo_ns = cs_share_ns(share, l->redo_ns);
         l->blind_ns = cs_share_ns(share, l->blind_ns);
         l->saved_bytes = cs_share_ns(share, l->saved_bytes);

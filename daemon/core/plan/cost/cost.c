@@ -209,13 +209,6 @@ static int32_t replicas_of(const struct cs_spec *spec, const struct cs_graph *gr
     return dp > 1 ? dp : 1;
 }
 
-/* What a slot of no rows takes as well is nobody's share. */
-static int64_t part_of(int64_t ns, int64_t fixed, int64_t slots, int64_t parts)
-{
-    const int64_t least = ns < fixed ? ns : fixed;
-    return least + ((ns - least) * slots + parts - 1) / parts;
-}
-
 /* Every rank of an encoder has its share of the items, of all slots that lie side by side. */
 static void share_items(const struct cs_spec *spec, const struct cs_graph *graph,
                         const struct cs_profile *profile, struct cs_layer_cost *cost)
@@ -230,9 +223,9 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
             const struct cs_layer_cost fixed =
                 cs_tensor_fixed(profile, graph, &graph->layers[i], one);
             cost[i] = (struct cs_layer_cost){
-                part_of(cost[i].fwd_ns, fixed.fwd_ns, slots, parts),
-                part_of(cost[i].bwd_input_ns, fixed.bwd_input_ns, slots, parts),
-                part_of(cost[i].bwd_weight_ns, fixed.bwd_weight_ns, slots, parts)};
+                cs_share_beyond(cost[i].fwd_ns, fixed.fwd_ns, slots, parts),
+                cs_share_beyond(cost[i].bwd_input_ns, fixed.bwd_input_ns, slots, parts),
+                cs_share_beyond(cost[i].bwd_weight_ns, fixed.bwd_weight_ns, slots, parts)};
         }
     }
 }

@@ -145,7 +145,7 @@ bool cs_profile_cost(const struct cs_profile *profile, const struct cs_graph *gr
 bool cs_profile_has_bf16(const struct cs_profile_row *row);
 struct cs_layer_cost cs_profile_row_cost(const struct cs_profile_row *row,
                                          const struct cs_layer *layer, bool is_bf16, int64_t rows);
-/* what of it the shortest slot takes as well, forward and backward of inputs */
+/* what of each of its passes the shortest slot takes as well */
 struct cs_layer_cost cs_profile_row_fixed(const struct cs_profile_row *row,
                                           const struct cs_layer *layer, bool is_bf16);
 

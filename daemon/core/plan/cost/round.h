@@ -29,4 +29,11 @@ static inline int64_t cs_scale(int64_t value, int64_t num, int64_t den)
     return cs_divide_up((cs_u128)value * (cs_u128)num, den);
 }
 
+/* Of a time its fixed part, which is nobody's share, and num / den of the rest, rounded up. */
+static inline int64_t cs_share_beyond(int64_t ns, int64_t fixed, int64_t num, int64_t den)
+{
+    const int64_t least = ns < fixed ? ns : fixed;
+    return least + cs_scale(ns - least, num, den);
+}
+
 #endif

@@ -68,11 +68,10 @@ static void add_states(const struct cs_stretch *s, const struct cs_recurrent *r,
         cs_scale(ns, r->n_heads * states.made, flops));
 }
 
-/* all of its fixed part, and a rank's share of the rest */
+/* fixed: which part of it is */
 static int64_t part_of(int64_t ns, double fixed, int32_t n)
 {
-    const int64_t least = (int64_t)(fixed * (double)ns);
-    return least + (ns - least + n - 1) / n;
+    return cs_share_beyond(ns, (int64_t)(fixed * (double)ns), 1, n);
 }
 
 void cs_stretch_cost(const struct cs_stretch *s, const struct cs_layer *layer,
