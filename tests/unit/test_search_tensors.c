@@ -8,6 +8,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/cost.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/make/planner.h"
 #include "core/search/search.h"
@@ -199,12 +201,77 @@ static void two_ranks_take_what_was_measured_on_two(void **state)
     close_search(&s);
 }
 
+static const struct cs_search_option *option_with(const struct searched *s,
+                                                  const struct cs_search_problem *problem,
+                                                  const struct cs_spec_parallel *parallel)
+{
+    const struct cs_search_branch *llm = &problem->branch[s->graph->llm];
+    for (int32_t i = 0; i < llm->n_options; i++) {
+        const struct cs_search_option *o = &llm->option[i];
+        if (o->tp == parallel->tp && o->cp == parallel->cp && o->recompute == CS_RECOMPUTE_NONE)
+            return o;
+    }
+    fail_msg("no option with tp %d, cp %d", parallel->tp, parallel->cp);
+    return NULL;
+}
+
+/* Every layer takes in a search what it takes in a plan: blocks, look-up and head, with rows that are split between
+ * products and without, of ranks that share a slot too. */
+static void layers_take_what_they_take_in_plans(void **state)
+{
+    static const struct {
+        const char *device;
+        struct cs_spec_parallel parallel;
+    } rows[] = {
+        {"cpu",       {.tp = 2, .cp = 1}             },
+        {"cpu",       {.tp = 2, .cp = 2}             },
+        {"cpu",       {.tp = 4, .cp = 1}             },
+        {"h200-141g", {.tp = 2, .cp = 1, .sp = true} },
+        {"h200-141g", {.tp = 2, .cp = 2, .sp = true} },
+        {"h200-141g", {.tp = 1, .cp = 4, .sp = false}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct searched s = search_with(rows[i].device, 1);
+        const struct cs_branch *llm = &s.graph->branches[s.graph->llm];
+        struct cs_layer_cost *cost = CS_NEW_ARRAY(s.arena, struct cs_layer_cost, s.graph->n_layers);
+        struct cs_spec spec = cs_search_spec(&s.result.plan[0].layout, 0, s.spec);
+        struct cs_spec_parallel *parallel = &spec.parallel[s.graph->llm];
+        struct cs_search_problem *problem = NULL;
+        struct cs_slot_budget budget;
+        struct cs_err err = {0};
+        s.cluster.devices_per_node = 4;
+        parallel->tp = rows[i].parallel.tp;
+        parallel->cp = rows[i].parallel.cp;
+        parallel->sp = rows[i].parallel.sp;
+        need(cs_plan_budget(&spec, s.graph, &budget, &err), &err);
+        need(cs_spec_layer_costs(&spec, s.graph, &budget, s.cluster.device, s.arena, cost, NULL,
+                                 &err),
+             &err);
+        need(cs_search_problem_make(s.spec, s.graph, &s.cluster, NULL, false, s.arena, &problem,
+                                    &err),
+             &err);
+        const struct cs_search_option *o = option_with(&s, problem, parallel);
+        assert_int_equal(o->sp, parallel->sp);
+        for (int32_t l = 0; l < llm->n_layers; l++) {
+            const struct cs_layer_cost *of = &cost[llm->first_layer + l];
+            assert_true(of->fwd_ns > 0);
+            assert_int_equal(o->layer[l].fwd_ns, of->fwd_ns);
+            assert_int_equal(o->layer[l].bwd_input_ns, of->bwd_input_ns);
+            assert_int_equal(o->layer[l].bwd_weight_ns, of->bwd_weight_ns);
+        }
+        close_search(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_split_where_that_takes_no_longer),
         cmocka_unit_test(measured_links_are_those_of_a_node),
         cmocka_unit_test(two_ranks_take_what_was_measured_on_two),
+        cmocka_unit_test(layers_take_what_they_take_in_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,15 +12,23 @@ struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char
                                     .splits_rows = given != NULL && given->sp};
 }
 
+/* of no bytes what it waits */
+static int64_t exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int32_t tp,
+                           int64_t bytes)
+{
+    return bytes > 0 ? cs_exchange_ns(device, op, tp, bytes)
+                     : cs_exchange_latency_ns(device, op, tp);
+}
+
 /* An all-reduce of rows, or where they are split its halves: a reduce-scatter and an all-gather. */
 static int64_t sum_ns(const struct cs_graph *graph, const struct cs_layer *layer, int64_t rows,
                       const struct cs_device_class *device, int32_t tp, bool is_split)
 {
     const int64_t bytes =
         rows * cs_layer_arch(graph, layer)->width * cs_device_element_bytes(device);
-    return is_split ? cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, tp, bytes) +
-                          cs_exchange_ns(device, CS_LINK_ALL_GATHER, tp, bytes)
-                    : cs_exchange_ns(device, CS_LINK_ALL_REDUCE, tp, bytes);
+    return is_split ? exchange_ns(device, CS_LINK_REDUCE_SCATTER, tp, bytes) +
+                          exchange_ns(device, CS_LINK_ALL_GATHER, tp, bytes)
+                    : exchange_ns(device, CS_LINK_ALL_REDUCE, tp, bytes);
 }
 
 /* Parts that have come are read, added to the own rows and written. */

@@ -17,7 +17,7 @@ struct cs_tensor_sums {
     struct cs_tensor_wait fwd, bwd;
 };
 
-/* rows: of a slot on the ranks that share the layer; label_rows: of those what a head sees. adds: where rows are split,
+/* rows: of a slot on the ranks that share the layer; label_rows: of those what a head sees; 0: what is waited for whatever they are. adds: where rows are split,
  * what a rank computes of the layer has it that parts which have come are added (cs_tensor_adds). */
 struct cs_tensor_sums cs_tensor_sums(const struct cs_graph *graph, const struct cs_layer *layer,
                                      int64_t rows, int64_t label_rows,

@@ -30,7 +30,7 @@ struct cs_problem_at { /* one layer under one layout */
     bool sp;
     enum cs_recompute recompute;
     struct cs_layer_work work;
-    int64_t rows;                          /* of one rank */
+    int64_t rows;                          /* that one rank has room for */
     const struct cs_context_work *context; /* of the LLM; NULL: rows are not split, or evenly */
     const struct cs_context_work
         *other; /* what else could move in it (cs_search_option), or NULL */

@@ -98,92 +98,35 @@ static struct cs_device_class link_of(const struct cs_problem_builder *b,
     return d;
 }
 
-/* An all-reduce of the group; of no bytes what it waits. */
-static int64_t group_sum_ns(const struct cs_problem_builder *b, const struct cs_problem_at *at,
-                            int32_t n, int64_t bytes)
-{
-    const struct cs_device_class d = link_of(b, at);
-    if (n < 2)
-        return 0;
-    return bytes > 0 ? cs_exchange_ns(&d, CS_LINK_ALL_REDUCE, n, bytes)
-                     : cs_exchange_latency_ns(&d, CS_LINK_ALL_REDUCE, n);
-}
-
-/* Collectives inside a layer, forward; the backward has the same again: of tp, and of cp where rows are
- * taken to be split evenly. fixed_ns: of no rows. */
-static int64_t collective_ns(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                             const struct cs_problem_at *at, int64_t *fixed_ns)
-{
-    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    int element = cs_device_element_bytes(b->device);
-    bool is_lookup = layer->kind == CS_LAYER_EMBED && arch->kind == CS_MODULE_LLM;
-    int times = layer->kind == CS_LAYER_BLOCK ? 2 : is_lookup ? 1 : 0;
-    if (at->sp && layer->kind == CS_LAYER_BLOCK)
-        times = 0; /* rows go beside products (split_rows) */
-    *fixed_ns = times * group_sum_ns(b, at, at->tp, 0);
-    int64_t ns = times * group_sum_ns(b, at, at->tp, at->rows * arch->width * element);
-    if (layer->attention >= 0 && at->context == NULL) {
-        const int64_t columns = cs_attention_kv_width(cs_layer_attention(b->graph, layer));
-        int64_t kv = 2 * at->work.tokens * cs_over(columns, at->tp);
-        ns += group_sum_ns(b, at, at->cp, kv * element) / 2;
-        *fixed_ns += group_sum_ns(b, at, at->cp, 0) / 2;
-    }
-    return ns;
-}
-
-/* Rows between products are put together and taken apart, as plans count it. */
-static void split_rows(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                       const struct cs_problem_at *at, struct cs_search_layer *out)
-{
-    const struct cs_device_class link = link_of(b, at);
-    const struct cs_tensor_ranks ranks = {.tp = at->tp, .splits_rows = true};
-    const bool adds = cs_tensor_adds(b->profile, b->graph, layer, ranks);
-    const struct cs_tensor_sums all = cs_tensor_sums(b->graph, layer, at->rows, 0, &link, ranks,
-                                                     adds),
-                                none = cs_tensor_sums(b->graph, layer, 0, 0, &link, ranks, adds);
-    out->fwd_ns = cs_tensor_with(out->fwd_ns, all.fwd);
-    out->bwd_input_ns = cs_tensor_with(out->bwd_input_ns, all.bwd);
-    out->fwd_fixed_ns = cs_tensor_with(out->fwd_fixed_ns, none.fwd);
-    out->bwd_fixed_ns = cs_tensor_with(out->bwd_fixed_ns, none.bwd);
-}
-
-/* all of what a short slot takes, and a share of the rest */
-static int64_t part_of(int64_t ns, int64_t fixed, int64_t parts)
-{
-    const int64_t least = ns < fixed ? ns : fixed;
-    return least + cs_over(ns - least, parts);
-}
-
-/* Products are shared by tp too; a context does what its rank with most does. */
+/* Products are shared by tp too; a context does what its rank with most does. As plans have it: rows of ranks that
+ * split them are even where they are exchanged. */
 static void time_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,
                        const struct cs_problem_at *at, struct cs_search_layer *out)
 {
-    const bool has_backward = layer->needs_input_grad || layer->needs_weight_grad;
     const struct cs_tensor_ranks ranks = {.tp = at->tp, .splits_rows = at->sp};
-    const int64_t parts = at->context ? 1 : at->cp;
-    int64_t fixed_ns;
-    const int64_t wait_ns = collective_ns(b, layer, at, &fixed_ns);
-    const int64_t rows = cs_profile_rows(layer, cs_over(at->work.tokens, at->cp),
-                                         cs_over(at->work.label_rows, at->cp));
+    const struct cs_device_class link = link_of(b, at);
+    const bool adds = cs_tensor_adds(b->profile, b->graph, layer, ranks);
+    const int64_t parts = at->context ? 1 : at->cp, tokens = cs_over(at->work.tokens, at->cp),
+                  label_rows = cs_over(at->work.label_rows, at->cp);
+    const int64_t rows = cs_profile_rows(layer, tokens, label_rows);
     struct cs_layer_cost cost =
         cs_tensor_share(b->profile, b->graph, layer, rows, ranks, b->cost[layer->id]);
     struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks);
-    if (at->context) {
-        const struct cs_device_class link = link_of(b, at);
+    if (at->context)
         cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, ranks, &cost,
                         &fixed);
-    }
-    cost = (struct cs_layer_cost){part_of(cost.fwd_ns, fixed.fwd_ns, parts),
-                                  part_of(cost.bwd_input_ns, fixed.bwd_input_ns, parts),
-                                  part_of(cost.bwd_weight_ns, fixed.bwd_weight_ns, parts)};
-    out->fwd_ns = cost.fwd_ns + wait_ns;
-    out->bwd_input_ns = cost.bwd_input_ns + (has_backward ? wait_ns : 0);
+    cost =
+        (struct cs_layer_cost){cs_share_beyond(cost.fwd_ns, fixed.fwd_ns, 1, parts),
+                               cs_share_beyond(cost.bwd_input_ns, fixed.bwd_input_ns, 1, parts),
+                               cs_share_beyond(cost.bwd_weight_ns, fixed.bwd_weight_ns, 1, parts)};
+    cs_tensor_add_sums(b->graph, layer, tokens, label_rows, &link, ranks, adds, &cost);
+    cs_tensor_add_sums(b->graph, layer, 0, 0, &link, ranks, adds, &fixed);
+    out->fwd_ns = cost.fwd_ns;
+    out->bwd_input_ns = cost.bwd_input_ns;
     out->bwd_weight_ns = cost.bwd_weight_ns;
-    out->fwd_fixed_ns = fixed.fwd_ns + fixed_ns;
-    out->bwd_fixed_ns = fixed.bwd_input_ns + (has_backward ? fixed_ns : 0);
+    out->fwd_fixed_ns = fixed.fwd_ns;
+    out->bwd_fixed_ns = fixed.bwd_input_ns;
     out->weight_fixed_ns = fixed.bwd_weight_ns;
-    if (at->sp && layer->kind == CS_LAYER_BLOCK)
-        split_rows(b, layer, at, out);
 }
 
 /* rows between the ranks of experts */
@@ -193,11 +136,12 @@ static void time_ways(const struct cs_problem_builder *b, const struct cs_layer 
     const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
     if (at.ep == 1 || layer->kind != CS_LAYER_BLOCK || layer->ffn != CS_FFN_EXPERTS)
         return;
+    const int64_t rows = cs_over(at.work.tokens, at.cp);
     at.cp = at.ep > at.cp ? at.ep : at.cp; /* whom they reach */
     const struct cs_device_class link = link_of(b, &at);
-    out->fwd_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_FWD, at.ep, &link);
+    out->fwd_ns += cs_experts_move_ns(arch, rows, CS_EXPERTS_FWD, at.ep, &link);
     if (layer->needs_input_grad || layer->needs_weight_grad)
-        out->bwd_input_ns += cs_experts_move_ns(arch, at.rows, CS_EXPERTS_BWD, at.ep, &link);
+        out->bwd_input_ns += cs_experts_move_ns(arch, rows, CS_EXPERTS_BWD, at.ep, &link);
 }
 
 static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer *layer,

@@ -83,10 +83,10 @@ struct cs_search_problem {
  *
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
  * all-reduces its rows twice each way (a projector, the embedding and the head once), or where that takes no longer
- * splits rows between products over them (sp): they travel beside products on GPUs, and less is kept. cp divides
- * the rows; a block gathers keys and values, and scatters their gradients: of the LLM by the spec's rule
- * (plan.context), so that a layer takes what it takes on the rank with most work, and only keys move that
- * some row sees; of encoders evenly, all keys. Collectives take what a profile measured of them, else
+ * splits rows between products over them (sp): they travel beside products on GPUs, and less is kept
+ * (core/plan/cost/tensors.h). cp divides the rows: of the LLM by the spec's rule (plan.context), so that a layer takes
+ * what it takes on the rank with most work, and only keys move that some row sees; of encoders their items, between
+ * which nothing moves. Collectives take what a profile measured of them, else
  * they are rings over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
  * it. ep in 1, 2, 4 ... of an LLM with experts: each rank has its part of those of every layer, keeps as
  * many rows of pairs as can come to it, and waits for their ways (core/plan/cost/experts.h). */
