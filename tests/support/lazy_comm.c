@@ -16,6 +16,7 @@ struct message {
 
 struct meeting {
     int n, n_open;
+    bool is_aborted;
     struct message *first[MAX_RANKS][MAX_RANKS], *last[MAX_RANKS][MAX_RANKS]; /* from, to */
 };
 
@@ -240,31 +241,46 @@ static enum cs_status check(void *comm, struct cs_err *err)
     return CS_OK;
 }
 
-static void abort_comm(void *comm)
+static void drop_messages(struct meeting *meeting)
 {
-    (void)comm;
-    CS_ASSERT(false); /* nobody aborts here */
+    for (int from = 0; from < meeting->n; from++)
+        for (int to = 0; to < meeting->n; to++)
+            for (struct message *m = meeting->first[from][to], *next; m != NULL; m = next) {
+                CS_ASSERT(meeting->is_aborted); /* else nothing may be on its way any more */
+                next = m->next;
+                free(m);
+            }
 }
 
-/* the last one takes it away; nothing may be on its way any more */
-static void close_comm(void *comm)
+/* the last one takes the meeting away */
+static void leave(struct member *m, bool aborts)
 {
-    struct member *m = comm;
-    if (m == NULL)
-        return;
     pthread_mutex_lock(&lock);
     struct meeting *meeting = m->meeting;
+    CS_ASSERT(aborts || !meeting->is_aborted); /* NCCL would wait for who has aborted */
+    meeting->is_aborted = aborts;
     const bool is_last = --meeting->n_open == 0;
-    for (int from = 0; is_last && from < meeting->n; from++)
-        for (int to = 0; to < meeting->n; to++)
-            CS_ASSERT(meeting->first[from][to] == NULL);
     for (uint32_t i = 0; is_last && i < n_meetings; i++)
         if (meetings[i] == meeting)
             meetings[i] = NULL;
     pthread_mutex_unlock(&lock);
-    if (is_last)
+    if (is_last) {
+        drop_messages(meeting);
         free(meeting);
+    }
     free(m);
+}
+
+static void abort_comm(void *comm)
+{
+    if (comm != NULL)
+        leave(comm, true);
+}
+
+static void close_comm(void *comm)
+{
+    if (comm != NULL)
+        leave(comm, false);
 }
 
 const struct cs_device_comm_ops cs_lazy_comm_ops = {

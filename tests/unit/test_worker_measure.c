@@ -382,6 +382,89 @@ static void children_tell_why_they_fail(void **state)
     cs_arena_free(arena);
 }
 
+/* ---- a failure beside products ---- */
+
+/* Both ranks have the tables of lazy devices, with calls of their own that count. */
+enum { FAILS = 1, BUFFERS = 2 /* of exchanges; what is allocated next is of products */ };
+
+static struct cs_device_ops spied_mem;
+static struct cs_device_comm_ops spied_comm;
+static const struct cs_device_ops *true_mem;
+static void *failing;
+static int n_allocated;
+static _Atomic int n_closed, n_aborted, n_freed_before;
+
+static enum cs_status alloc_spied(void *handle, size_t bytes, void **p, struct cs_err *err)
+{
+    if (handle == failing && ++n_allocated > BUFFERS)
+        return cs_fail(err, CS_NO_MEMORY, "device %d is full", FAILS);
+    return true_mem->alloc(handle, bytes, p, err);
+}
+
+static void free_spied(void *handle, void *p)
+{
+    n_freed_before += handle == failing && p != NULL && n_aborted == 0;
+    true_mem->free(handle, p);
+}
+
+static void close_spied(void *comm)
+{
+    n_closed++;
+    true_mem->comm->close(comm);
+}
+
+static void abort_spied(void *comm)
+{
+    n_aborted++;
+    true_mem->comm->abort(comm);
+}
+
+static enum cs_status open_spied(int index, struct cs_device **out, struct cs_err *err)
+{
+    CS_TRY(open_lazy(index, out, err));
+    (*out)->mem = &spied_mem;
+    if (index == FAILS)
+        failing = (*out)->handle;
+    return CS_OK;
+}
+
+static void spy_on_lazy_devices(void)
+{
+    static struct cs_device_ops mem;
+    struct cs_device *any = cs_lazy_device_new();
+    mem = *any->mem;
+    cs_lazy_device_free(any);
+    true_mem = &mem;
+    spied_comm = *mem.comm;
+    spied_comm.close = close_spied;
+    spied_comm.abort = abort_spied;
+    spied_mem = mem;
+    spied_mem.alloc = alloc_spied;
+    spied_mem.free = free_spied;
+    spied_mem.comm = &spied_comm;
+}
+
+/* Who has no memory for products, when exchanges have been measured, ends its communicators without its peer, before
+ * anything else; the peer does the same, and the reason is the one of who failed. */
+static void a_failure_beside_products_waits_for_nobody(void **state)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile p = {.device = "h100-80g"};
+    const struct cs_link_devices devices = {
+        .n = 2, .bytes = 256 << 10, .open = open_spied, .close = cs_lazy_device_free};
+    (void)state;
+    n_there = 2;
+    spy_on_lazy_devices();
+    assert_int_equal(cs_measure_links(&devices, arena, &p, &err), CS_NO_MEMORY);
+    assert_non_null(strstr(err.text, "device 1 is full"));
+    assert_int_equal(p.n_links, 0);
+    assert_int_equal(n_closed, 0);
+    assert_int_equal(n_aborted, 2 * CS_LINK_OPS);
+    assert_int_equal(n_freed_before, 0);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +476,7 @@ int main(void)
         cmocka_unit_test(links_are_measured_between_ranks),
         cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
         cmocka_unit_test(children_tell_why_they_fail),
+        cmocka_unit_test(a_failure_beside_products_waits_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,10 @@ struct cs_exchanges {
     enum cs_status (*after)(struct cs_link_rank *rank, struct cs_err *err);
     size_t small, large; /* bytes that are measured */
     int repeats;         /* in one sample */
-    /* all ranks of the group call open; close accepts what was opened in part */
+    /* All ranks of the group call open. Close waits for the others; abort, before it, where one of them may not come.
+     * Both accept what was opened in part. */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);
+    void (*abort)(struct cs_link_rank *rank);
     void (*close)(struct cs_link_rank *rank);
     enum cs_status (*settle)(struct cs_link_rank *rank,
                              struct cs_err *err); /* until all have run */

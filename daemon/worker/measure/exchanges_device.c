@@ -105,7 +105,16 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
     return CS_OK;
 }
 
-/* A communicator closes together with its peers'; where one of them failed, nobody waits. */
+static void abort_rank(struct cs_link_rank *m)
+{
+    for (int k = 0; k < CS_LINK_OPS; k++)
+        if (m->group[k] != NULL) {
+            ops_of(m)->abort(m->group[k]);
+            m->group[k] = NULL;
+        }
+}
+
+/* A communicator closes together with its peers'; where it has failed itself, nobody waits. */
 static void close_rank(struct cs_link_rank *m)
 {
     struct cs_err err = {0};
@@ -142,6 +151,7 @@ const struct cs_exchanges cs_device_exchanges = {
     .large = LARGE,
     .repeats = 32,
     .open = open_rank,
+    .abort = abort_rank,
     .close = close_rank,
     .settle = settle,
 };

@@ -69,6 +69,11 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
                : cs_fail(err, CS_NO_MEMORY, "no memory to measure links");
 }
 
+static void abort_rank(struct cs_link_rank *m)
+{
+    (void)m; /* its sockets, which whoever opened them aborts, are all that peers share */
+}
+
 static void close_rank(struct cs_link_rank *m)
 {
     free(m->mine);
@@ -92,6 +97,7 @@ const struct cs_exchanges cs_host_exchanges = {
     .large = LARGE,
     .repeats = 8,
     .open = open_rank,
+    .abort = abort_rank,
     .close = close_rank,
     .settle = settle,
 };

@@ -95,31 +95,49 @@ static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank
 
 /* Exchanges of the host do not run beside computing. */
 static enum cs_status time_beside(const struct cs_exchanges *x, struct cs_link_rank *rank,
-                                  struct told *told, struct cs_err *err)
+                                  struct cs_products *products, struct told *told,
+                                  struct cs_err *err)
 {
-    struct cs_products products = {0};
     if (rank->device == NULL)
         return CS_OK;
-    enum cs_status status = cs_products_open(&products, rank, err);
-    for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
+    CS_TRY(cs_products_open(products, rank, err));
+    for (int k = 0; k < CS_LINK_OPS; k++)
         if (is_run(k, rank->comm->n_ranks))
-            status = cs_beside_time(&products, x, rank, k, told->ns[k][SIZES - 1], &told->beside[k],
-                                    err);
-    cs_products_close(&products, rank);
-    return status;
+            CS_TRY(cs_beside_time(products, x, rank, k, told->ns[k][SIZES - 1], &told->beside[k],
+                                  err));
+    return CS_OK;
 }
 
+static enum cs_status time_kinds(const struct cs_exchanges *x, struct cs_link_rank *rank,
+                                 struct cs_products *products, struct told *told,
+                                 struct cs_err *err)
+{
+    CS_TRY(x->open(rank, err));
+    for (int k = 0; k < CS_LINK_OPS; k++)
+        for (int s = 0; is_run(k, rank->comm->n_ranks) && s < SIZES; s++)
+            CS_TRY(time_one(x, rank, k, size_of(x, rank->bytes, s), &told->ns[k][s], err));
+    return time_beside(x, rank, products, told, err);
+}
+
+static void fail_member(struct member *m, enum cs_status status)
+{
+    m->told->status = status;
+    m->comm->table->abort(m->comm);
+}
+
+/* A rank that failed is waited for by peers in the middle of an exchange, and would wait for them where it closes: it
+ * tells, and ends what they share, before anything is closed. */
 static enum cs_status time_all(const struct cs_exchanges *x, struct cs_link_rank *rank,
                                struct member *m, struct cs_err *err)
 {
-    enum cs_status status = x->open(rank, err);
-    for (int k = 0; status == CS_OK && k < CS_LINK_OPS; k++)
-        for (int s = 0; status == CS_OK && is_run(k, m->comm->n_ranks) && s < SIZES; s++)
-            status = time_one(x, rank, k, size_of(x, rank->bytes, s), &m->told->ns[k][s], err);
-    if (status == CS_OK)
-        status = time_beside(x, rank, m->told, err);
-    if (status != CS_OK)
-        m->comm->table->abort(m->comm); /* nobody waits for it */
+    struct cs_products products = {0};
+    const enum cs_status status = time_kinds(x, rank, &products, m->told, err);
+    if (status != CS_OK) {
+        fail_member(m, status);
+        x->abort(rank);
+    }
+    if (rank->device != NULL)
+        cs_products_close(&products, rank);
     x->close(rank);
     return status;
 }
@@ -148,9 +166,11 @@ static enum cs_status time_member(struct member *m, struct cs_err *err)
 static void *run_member(void *arg)
 {
     struct member *m = arg;
-    m->told->status = time_member(m, &m->told->err);
-    if (m->told->status != CS_OK)
-        m->comm->table->abort(m->comm);
+    const enum cs_status status = time_member(m, &m->told->err);
+    if (status != CS_OK)
+        fail_member(m, status);
+    else
+        m->told->status = CS_OK; /* of a child only now */
     return NULL;
 }
 
