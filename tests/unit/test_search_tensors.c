@@ -12,6 +12,7 @@
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/profile.h"
 #include "core/plan/make/planner.h"
+#include "core/sched/sim/predict.h"
 #include "core/search/search.h"
 #include "support/need.h"
 #include "support/spec.h"
@@ -265,6 +266,54 @@ static void layers_take_what_they_take_in_plans(void **state)
     }
 }
 
+/* Replicas that divide gradients, and weights, hide most of their exchanges in a search as in the plan of what it found,
+ * of one stage and of two; CPU ranks hide none. */
+static void exchanges_of_replicas_hide_as_in_plans(void **state)
+{
+    static const struct {
+        const char *device;
+        int zero;
+        int32_t devices;
+    } rows[] = {
+        {"h200-141g", 2, 2},
+        {"h200-141g", 3, 2},
+        {"h200-141g", 2, 4},
+        {"h200-141g", 3, 4},
+        {"cpu",       2, 2},
+        {"cpu",       3, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct searched s = search_with(rows[i].device, 1);
+        struct cs_search_options o = {.batch_slots = 16,
+                                      .top = 1,
+                                      .skip_planners = true,
+                                      .dp = 2,
+                                      .zeros = 1u << rows[i].zero};
+        struct cs_plan *plan;
+        struct cs_err err = {0};
+        s.cluster.devices_per_node = rows[i].devices;
+        s.spec->slots = o.batch_slots;
+        o.fix[s.graph->llm].tp = o.fix[s.graph->llm].cp = 1;
+        o.fix[s.graph->llm].pp = rows[i].devices / 2;
+        need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+        const struct cs_search_plan *found = &s.result.plan[0];
+        struct cs_spec spec = cs_search_spec(&found->layout, 0, s.spec);
+        spec.schedule = found->schedule;
+        assert_int_equal(found->layout.zero, rows[i].zero);
+        need(cs_plan_make(&spec, s.graph, &s.cluster, s.arena, &plan, &err), &err);
+        assert_int_equal(plan->stages[0].zero, rows[i].zero);
+        need(cs_plan_predict(plan, s.graph, &s.cluster, s.arena, &err), &err);
+        const double ratio = (double)found->step_ns / (double)plan->predicted_step_ns;
+        if (!(ratio > 0.9 && ratio < 1.1))
+            fail_msg("%s, zero %d, %d devices: a step of %lld ns, not %lld", rows[i].device,
+                     rows[i].zero, rows[i].devices, (long long)found->step_ns,
+                     (long long)plan->predicted_step_ns);
+        close_search(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +321,7 @@ int main(void)
         cmocka_unit_test(measured_links_are_those_of_a_node),
         cmocka_unit_test(two_ranks_take_what_was_measured_on_two),
         cmocka_unit_test(layers_take_what_they_take_in_plans),
+        cmocka_unit_test(exchanges_of_replicas_hide_as_in_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,14 +35,22 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
     return cs_share_of(&problem->branch[b], parts, times);
 }
 
-int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
-                            int64_t bytes)
+struct cs_device_class cs_search_replica_link(const struct cs_search_problem *problem,
+                                              int32_t shards, int32_t tp)
 {
     const bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
-    const struct cs_device_class link = {
+    return (struct cs_device_class){
+        .units = problem->units,
+        .bytes_per_s = problem->bytes_per_s,
         .link_bytes_per_s = leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
         .link_latency_ns = leaves ? problem->net_latency_ns : problem->link_latency_ns,
         .measured = leaves ? NULL : problem->measured};
+}
+
+int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
+                            int64_t bytes)
+{
+    const struct cs_device_class link = cs_search_replica_link(problem, shards, tp);
     return cs_exchange_ns(&link, CS_LINK_ALL_GATHER, shards, bytes);
 }
 

@@ -30,7 +30,10 @@ int32_t cs_candidate_modality(const struct cs_search_problem *problem,
                               const struct cs_candidate *candidate);
 
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut);
-/* of zero levels 2 and 3: time of collectives over `shards` ranks, of bytes */
+/* what exchanges of so many ranks ask of a device: its links are those between them */
+struct cs_device_class cs_search_replica_link(const struct cs_search_problem *problem,
+                                              int32_t shards, int32_t tp);
+/* time of a gather over `shards` ranks, of bytes */
 int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,
                             int64_t bytes);
 /* levels in the order of what they cost: 1, 0, 2, 3 */

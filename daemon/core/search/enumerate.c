@@ -3,10 +3,12 @@
  * Chain of stages with times t: (slots - 1) * max t + sum of t along the longest way (source:
  * Cornstarch, stage partition; heterogeneity reference, closed forms). Colocated encoders share
  * slots among the LLM's stages: ceil(slots / pp) * t each; replicated ones add to every stage. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/system/stop.h"
+#include "core/plan/cost/beside.h"
 #include "core/search/choices.h"
 
 struct pick {
@@ -162,17 +164,32 @@ static bool may_fit(struct walk *w, int32_t b)
     return false;
 }
 
-/* collectives of zero 2 and 3 in every slot */
+/* Exchanges of zero 2 and 3 in every slot: with room for two layers what computing beside them does not hide. */
+static int64_t zero_ns(const struct walk *w, const struct pick *p, int32_t tp, int32_t shards)
+{
+    const struct cs_device_class link = cs_search_replica_link(w->problem, shards, tp);
+    const int gathers = p->zero < 3 ? 0 : p->c->has_backward ? 2 : 1;
+    struct cs_lanes lanes = {0};
+    int64_t last = cs_lanes_exchange(
+        &lanes, cs_exchange_beside(&link, CS_LINK_REDUCE_SCATTER, shards, p->c->grad_bytes));
+    for (int i = 0; i < gathers; i++)
+        last = cs_lanes_exchange(
+            &lanes, cs_exchange_beside(&link, CS_LINK_ALL_GATHER, shards, p->c->weight_bytes));
+    if (w->problem->zero_turns > 1) {
+        cs_lanes_compute(&lanes, p->total_ns);
+        lanes.now_ns -= (double)p->total_ns;
+    }
+    cs_lanes_await(&lanes, last);
+    return llround(lanes.now_ns);
+}
+
 static void add_zero_ns(struct walk *w, int32_t b)
 {
     struct pick *p = &w->pick[b];
     if (p->zero < 2)
         return;
     int32_t tp = w->problem->branch[b].option[p->c->option].tp, shards = shards_of(w, b);
-    int64_t ns = cs_search_gather_ns(w->problem, shards, tp, p->c->grad_bytes);
-    if (p->zero >= 3)
-        ns += cs_search_gather_ns(w->problem, shards, tp, p->c->weight_bytes) *
-              (p->c->has_backward ? 2 : 1);
+    const int64_t ns = zero_ns(w, p, tp, shards);
     p->worst_ns += ns / p->c->pp;
     p->total_ns += ns;
 }

@@ -25,12 +25,9 @@ static void fill_layers(struct cs_trial *t, int32_t b)
     const struct cs_share share = cs_candidate_share(t->problem, t->c, b), rows = rows_share(t, b);
     struct cs_search_layer *out =
         CS_NEW_ARRAY(t->scratch, struct cs_search_layer, branch->n_layers + 1);
-    int32_t shards = cs_trial_shards(t, b), tp = t->option[b]->tp;
-    int zero = t->c->zero[b];
     for (int32_t i = 0; i < branch->n_layers; i++) {
         struct cs_search_layer *l = &out[i];
         *l = t->option[b]->layer[i];
-        bool has_backward = l->bwd_input_ns + l->bwd_weight_ns > 0;
         l->fwd_ns = cs_share_beyond(l->fwd_ns, l->fwd_fixed_ns, share.num, share.den);
         l->bwd_input_ns = cs_share_beyond(l->bwd_input_ns, l->bwd_fixed_ns, share.num, share.den);
         l->bwd_weight_ns =
@@ -41,14 +38,8 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         l->work_bytes = cs_share_ns(share, l->work_bytes);
         l->saved_bytes = cs_share_ns(rows, l->saved_bytes);
         l->work_bytes = cs_share_ns(rows, l->work_bytes);
-        if (zero >= 2)
-            l->bwd_weight_ns += cs_search_gather_ns(t->problem, shards, tp, l->grad_bytes);
-        if (zero >= 3) {
-            int64_t gather = cs_search_gather_ns(t->problem, shards, tp, l->weight_bytes);
-            l->fwd_ns += gather;
-            l->bwd_input_ns += has_backward ? gather : 0;
-        }
     }
+    cs_trial_add_zero(t, b, out);
     t->layer[b] = out;
 }
 

@@ -43,6 +43,9 @@ void cs_trial_start(struct cs_trial *trial, const struct cs_search_problem *prob
                     const struct cs_search_options *options, struct cs_found *found,
                     struct cs_arena *scratch);
 
+/* Times of a branch's layers (n_layers) grow by what their ranks wait for the traffic of ZeRO 2 and 3. */
+void cs_trial_add_zero(const struct cs_trial *trial, int32_t branch, struct cs_search_layer *layer);
+
 /* stages of the branch with ranks of their own, chunks counted; 0: it has none */
 int32_t cs_trial_stages(const struct cs_trial *trial, int32_t branch);
 int32_t cs_trial_shards(const struct cs_trial *trial, int32_t branch);

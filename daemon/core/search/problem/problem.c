@@ -151,7 +151,8 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
     at.rows = at.context ? cs_context_most((int32_t)at.work.tokens, at.cp)
                          : cs_over(at.work.tokens, at.cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
-                                    .needs_input_grad = layer->needs_input_grad};
+                                    .needs_input_grad = layer->needs_input_grad,
+                                    .is_head = layer->kind == CS_LAYER_HEAD};
     time_layer(b, layer, &at, out);
     time_ways(b, layer, at, out);
     int64_t redo = cs_problem_redo_ns(b, layer, &at, out->fwd_ns);
@@ -383,6 +384,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .link_bytes_per_s = cluster->device->link_bytes_per_s,
                                           .link_latency_ns = cluster->device->link_latency_ns,
                                           .channel = cs_channel_of(cluster->device),
+                                          .units = cluster->device->units,
                                           .measured = cluster->device->measured,
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
                                           .net_latency_ns = cluster->device->net_latency_ns,

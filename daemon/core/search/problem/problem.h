@@ -19,6 +19,7 @@ struct cs_search_layer {
     int64_t saved_bytes;                           /* per slot in flight */
     int64_t work_bytes;                            /* while the layer runs */
     bool is_trained, needs_input_grad;
+    bool is_head; /* makes its gradients in its forward */
 };
 
 struct cs_search_option {
@@ -72,6 +73,7 @@ struct cs_search_problem {
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
     struct cs_link_curve channel;              /* of messages within a node; 0: the link's */
+    int32_t units;                             /* of a device (core/plan/cluster.h) */
     const struct cs_link_curves *measured;     /* within a node; NULL: rings over the link */
     struct cs_search_optimizer optimizer;
 };

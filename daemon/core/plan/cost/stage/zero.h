@@ -40,6 +40,36 @@ struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struc
 /* Memory for what is whole while a layer runs: that of the largest layers of each turn. */
 int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
+
+/* What a rank runs in a slot. A layer with its times in it, bytes of weights that come before it and of gradients that
+ * are summed behind it, 0: none; has_backward: it is run backward. A part is a stage of the rank: layers that follow
+ * each other; has_halves: its backward is two passes, else bwd_input_ns and bwd_weight_ns are of one. */
+struct cs_zero_layer {
+    struct cs_layer_cost cost;
+    int64_t weights, grads;
+    bool has_backward, is_head;
+};
+
+struct cs_zero_part {
+    int32_t first_layer, n_layers;
+    bool has_backward, has_halves;
+};
+
+struct cs_zero_rank {
+    const struct cs_device_class *device; /* its link is that of the holders */
+    const struct cs_zero_layer *layer;    /* (n_layers) */
+    const struct cs_zero_part *part;      /* (n_parts) */
+    int32_t n_layers, n_parts, holders, turns, slots;
+};
+
+/* (n_layers) what layers take longer for their exchanges in a slot of many: their waits, and computing beside them. Of
+ * a part without halves all of its backward is in bwd_input_ns. */
+struct cs_zero_more {
+    double *fwd_ns, *bwd_input_ns, *bwd_weight_ns;
+};
+
+void cs_zero_rank_times(const struct cs_zero_rank *rank, struct cs_arena *arena,
+                        struct cs_zero_more *more);
 /* Times of stages grow by what their ranks wait for these exchanges, and by what computing takes longer beside them
  * (zero_times.c); is_split: the schedule splits backwards. After all else that changes the times of layers. */
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,

@@ -8,7 +8,6 @@
  * before; a slot begins with weights that nothing hides, unless the last one has left them. With room for one (CPU
  * ranks) everything is awaited where it begins. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/plan/cost/beside.h"
 #include "core/plan/cost/round.h"
@@ -16,19 +15,12 @@
 
 /* One rank. */
 struct rank {
-    const struct cs_graph *graph;
-    const struct cs_device_class *device;
-    const struct cs_layer_cost *cost;
-    struct cs_plan *plan;
-    int32_t rank, holders, turns;
-    bool is_split;
-    bool has_slot;   /* gradients are added to those of a slot before */
-    bool is_charged; /* stages pay for what is run now */
+    const struct cs_zero_rank *of;
+    bool has_slot; /* gradients are added to those of a slot before */
     struct cs_lanes lanes;
     int32_t holds[CS_ZERO_TURNS]; /* the layer whose weights are whole, -1 */
     int64_t come[CS_ZERO_TURNS];  /* exchanges, 0: none */
-    int64_t *bytes, *at,
-        *sum; /* (graph->n_layers) of gradients, where they lie, the last exchange of them */
+    int64_t *at, *sum;            /* (n_layers) where gradients lie, the last exchange of them */
 };
 
 /* Passes of a slot, and what of a stage's and a layer's times they are. */
@@ -40,73 +32,55 @@ static int64_t part_of(enum pass pass, int64_t fwd, int64_t input, int64_t weigh
     return parts[pass];
 }
 
-static int64_t works_of(const struct cs_stage *s, enum pass pass)
+static int64_t layer_ns(const struct cs_zero_layer *l, enum pass pass)
 {
-    return part_of(pass, s->fwd_ns, s->bwd_input_ns, s->bwd_weight_ns);
-}
-
-static int64_t layer_ns(const struct rank *x, int32_t layer, enum pass pass)
-{
-    const struct cs_layer_cost *c = &x->cost[layer];
-    return part_of(pass, c->fwd_ns, c->bwd_input_ns, c->bwd_weight_ns);
-}
-
-/* What is whole of a layer's weights only while it runs; of layers that the rank does not have nothing. */
-static int64_t weights_of(const struct rank *x, int32_t layer)
-{
-    for (int32_t i = 0; i < x->plan->n_stages; i++) {
-        const struct cs_stage *s = &x->plan->stages[i];
-        if (s->rank == x->rank && layer >= s->first_layer && layer < s->first_layer + s->n_layers)
-            return s->zero >= 3 ? cs_zero_divided(x->graph, &x->graph->layers[layer]).weights : 0;
-    }
-    return 0;
+    return part_of(pass, l->cost.fwd_ns, l->cost.bwd_input_ns, l->cost.bwd_weight_ns);
 }
 
 static int64_t exchange(struct rank *x, struct cs_beside one)
 {
     const int64_t number = cs_lanes_exchange(&x->lanes, one);
-    if (x->turns == 1)
+    if (x->of->turns == 1)
         cs_lanes_await(&x->lanes, number);
     return number;
 }
 
 static void start_weights(struct rank *x, int32_t layer)
 {
-    const int32_t turn = layer % x->turns;
-    const int64_t n = weights_of(x, layer);
-    if (n == 0 || x->holds[turn] == layer)
+    const int32_t turn = layer % x->of->turns;
+    const int64_t bytes = x->of->layer[layer].weights;
+    if (bytes == 0 || x->holds[turn] == layer)
         return;
     x->holds[turn] = layer;
-    x->come[turn] = exchange(x, cs_exchange_beside(x->device, CS_LINK_ALL_GATHER, x->holders,
-                                                   n * cs_device_element_bytes(x->device)));
+    x->come[turn] =
+        exchange(x, cs_exchange_beside(x->of->device, CS_LINK_ALL_GATHER, x->of->holders, bytes));
 }
 
 /* A reduce-scatter, then on the same stream the addition: two numbers read, one written. */
 static void start_sum(struct rank *x, int32_t layer)
 {
-    const int64_t bytes = x->bytes[layer];
+    const struct cs_device_class *device = x->of->device;
+    const int64_t bytes = x->of->layer[layer].grads, own = bytes / x->of->holders;
     if (bytes == 0)
         return;
-    struct cs_beside sum = cs_exchange_beside(x->device, CS_LINK_REDUCE_SCATTER, x->holders, bytes);
-    const int64_t add = x->has_slot ? cs_divide_up((cs_u128)(3 * bytes / x->holders) * 1000000000u,
-                                                   x->device->bytes_per_s)
-                                    : 0;
+    struct cs_beside sum =
+        cs_exchange_beside(device, CS_LINK_REDUCE_SCATTER, x->of->holders, bytes);
+    const int64_t add = x->has_slot && device->bytes_per_s > 0
+                            ? cs_divide_up((cs_u128)(3 * own) * 1000000000u, device->bytes_per_s)
+                            : 0;
     sum.alone_ns += add;
     sum.beside_ns += add;
     x->sum[layer] = exchange(x, sum);
 }
 
-static bool is_run(const struct rank *x, int32_t layer, enum pass pass)
+static bool is_run(const struct cs_zero_rank *of, int32_t layer, enum pass pass)
 {
-    if (layer < 0 || layer >= x->graph->n_layers)
-        return false;
-    const struct cs_layer *l = &x->graph->layers[layer];
-    return pass == FORWARD || l->needs_input_grad || l->needs_weight_grad;
+    return layer >= 0 && layer < of->n_layers && (pass == FORWARD || of->layer[layer].has_backward);
 }
 
-static bool makes_in(const struct cs_layer *layer, enum pass pass)
+static bool makes_in(const struct cs_zero_layer *layer, enum pass pass)
 {
-    if (layer->kind == CS_LAYER_HEAD) /* its loss does */
+    if (layer->is_head) /* its loss does */
         return pass == FORWARD;
     return pass == BACKWARD || pass == WEIGHT_HALF;
 }
@@ -114,81 +88,94 @@ static bool makes_in(const struct cs_layer *layer, enum pass pass)
 /* Gradients of other layers that read where it writes. */
 static void await_sums(struct rank *x, int32_t layer)
 {
-    for (int32_t i = 0; i < x->graph->n_layers; i++)
-        if (x->at[i] < x->at[layer] + x->bytes[layer] && x->at[layer] < x->at[i] + x->bytes[i])
+    const struct cs_zero_layer *of = x->of->layer;
+    for (int32_t i = 0; i < x->of->n_layers; i++)
+        if (x->at[i] < x->at[layer] + of[layer].grads && x->at[layer] < x->at[i] + of[i].grads)
             cs_lanes_await(&x->lanes, x->sum[i]);
 }
 
-/* The head's loss writes what its backward does not: it waits before its forward alone. ns: of the layer in this pass */
-static void run_layer(struct rank *x, const struct cs_stage *s, int32_t layer, enum pass pass,
-                      int64_t ns)
+/* The head's loss writes what its backward does not: it waits before its forward alone. Returns what the layer takes in
+ * this pass, with its waits. */
+static double run_layer(struct rank *x, int32_t layer, enum pass pass)
 {
-    const int32_t turn = layer % x->turns, step = pass == FORWARD ? 1 : -1;
-    const bool is_head = x->graph->layers[layer].kind == CS_LAYER_HEAD;
+    const struct cs_zero_layer *of = &x->of->layer[layer];
+    const int32_t turn = layer % x->of->turns, step = pass == FORWARD ? 1 : -1;
+    const double begin = x->lanes.now_ns;
     if (pass != WEIGHT_HALF)
         start_weights(x, layer);
     if (x->holds[turn] == layer)
         cs_lanes_await(&x->lanes, x->come[turn]);
-    if (s->zero >= 2 && is_head == (pass == FORWARD))
+    if (of->grads > 0 && of->is_head == (pass == FORWARD))
         await_sums(x, layer);
-    if (x->turns > 1 && pass != WEIGHT_HALF && is_run(x, layer + step, pass))
+    if (x->of->turns > 1 && pass != WEIGHT_HALF && is_run(x->of, layer + step, pass))
         start_weights(x, layer + step);
-    cs_lanes_compute(&x->lanes, ns);
-    if (makes_in(&x->graph->layers[layer], pass))
+    cs_lanes_compute(&x->lanes, layer_ns(of, pass));
+    if (makes_in(of, pass))
         start_sum(x, layer);
+    return x->lanes.now_ns - begin;
 }
 
-/* The stage's times are its layers', and more: recomputing, shares of the device. */
-static int64_t scaled(int64_t ns, int64_t of, int64_t whole)
+/* more: (n_layers) what layers take longer than their work, NULL: nobody asks */
+static void run_pass(struct rank *x, const struct cs_zero_part *part, enum pass pass, double *more)
 {
-    return of > 0 ? (int64_t)((double)ns * ((double)whole / (double)of)) : 0;
-}
-
-/* Returns what the pass takes longer than its work. */
-static int64_t run_pass(struct rank *x, const struct cs_stage *s, enum pass pass)
-{
-    const int64_t whole = works_of(s, pass);
-    const double begin = x->lanes.now_ns;
-    int64_t all = 0;
-    for (int32_t i = 0; i < s->n_layers; i++)
-        all += layer_ns(x, s->first_layer + i, pass);
-    for (int32_t i = 0; i < s->n_layers; i++) {
-        const int32_t layer = s->first_layer + (pass == FORWARD ? i : s->n_layers - 1 - i);
-        if (is_run(x, layer, pass))
-            run_layer(x, s, layer, pass, scaled(layer_ns(x, layer, pass), all, whole));
-    }
-    const int64_t more = llround(x->lanes.now_ns - begin) - whole;
-    return more > 0 ? more : 0;
-}
-
-/* Times are whole when a stage is charged: it has no further pass of this kind. */
-static void run_back(struct rank *x, struct cs_stage *s)
-{
-    const bool has_halves = x->is_split && s->needs_input_grad;
-    int64_t input = run_pass(x, s, has_halves ? INPUT_HALF : BACKWARD);
-    int64_t weight = has_halves ? run_pass(x, s, WEIGHT_HALF) : 0;
-    if (!has_halves && s->bwd_input_ns == 0) {
-        weight = input;
-        input = 0;
-    }
-    s->bwd_input_ns += x->is_charged ? input : 0;
-    s->bwd_weight_ns += x->is_charged ? weight : 0;
-}
-
-/* A slot through all stages of the rank and back. */
-static void run_slot(struct rank *x)
-{
-    struct cs_stage *stage = x->plan->stages;
-    for (int32_t s = 0; s < x->plan->n_stages; s++) {
-        if (stage[s].rank != x->rank)
+    for (int32_t i = 0; i < part->n_layers; i++) {
+        const int32_t layer = part->first_layer + (pass == FORWARD ? i : part->n_layers - 1 - i);
+        if (!is_run(x->of, layer, pass))
             continue;
-        const int64_t more = run_pass(x, &stage[s], FORWARD);
-        stage[s].fwd_ns += x->is_charged ? more : 0;
+        const double ns = run_layer(x, layer, pass);
+        if (more != NULL)
+            more[layer] += ns - (double)layer_ns(&x->of->layer[layer], pass);
     }
-    for (int32_t s = x->plan->n_stages - 1; s >= 0; s--)
-        if (stage[s].rank == x->rank && stage[s].has_backward)
-            run_back(x, &stage[s]);
 }
+
+/* A slot through all parts of the rank and back. */
+static void run_slot(struct rank *x, struct cs_zero_more *more)
+{
+    double *fwd = more ? more->fwd_ns : NULL, *input = more ? more->bwd_input_ns : NULL,
+           *weight = more ? more->bwd_weight_ns : NULL;
+    for (int32_t i = 0; i < x->of->n_parts; i++)
+        run_pass(x, &x->of->part[i], FORWARD, fwd);
+    for (int32_t i = x->of->n_parts - 1; i >= 0; i--) {
+        const struct cs_zero_part *part = &x->of->part[i];
+        if (!part->has_backward)
+            continue;
+        run_pass(x, part, part->has_halves ? INPUT_HALF : BACKWARD, input);
+        if (part->has_halves)
+            run_pass(x, part, WEIGHT_HALF, weight);
+    }
+}
+
+/* Where gradients of the rank's layers lie that are whole for a while. */
+static void place_gradients(const struct cs_zero_rank *of, int64_t *bytes, int64_t *at)
+{
+    for (int32_t i = 0; i < of->n_layers; i++)
+        bytes[i] = of->layer[i].grads;
+    cs_zero_places(bytes, of->n_layers, cs_zero_room(bytes, of->n_layers, of->turns), at);
+}
+
+/* The first slot has no sums before it, nor weights that a slot has left; from the third on they are alike. */
+void cs_zero_rank_times(const struct cs_zero_rank *of, struct cs_arena *arena,
+                        struct cs_zero_more *more)
+{
+    const int32_t n = of->n_layers, slots = of->slots < 3 ? of->slots : 3;
+    int64_t *bytes = CS_NEW_ARRAY(arena, int64_t, n + 1);
+    struct rank x = {
+        .of = of,
+        .at = CS_NEW_ARRAY(arena, int64_t, n + 1),
+        .sum = CS_NEW_ARRAY(arena, int64_t, n + 1),
+        .holds = {-1, -1}
+    };
+    *more = (struct cs_zero_more){.fwd_ns = CS_NEW_ARRAY(arena, double, n + 1),
+                                  .bwd_input_ns = CS_NEW_ARRAY(arena, double, n + 1),
+                                  .bwd_weight_ns = CS_NEW_ARRAY(arena, double, n + 1)};
+    place_gradients(of, bytes, x.at);
+    for (int i = 0; i < slots; i++) {
+        x.has_slot = i > 0;
+        run_slot(&x, i == slots - 1 ? more : NULL);
+    }
+}
+
+/* ---- of a plan ---- */
 
 static bool divides(const struct cs_plan *plan, int32_t rank)
 {
@@ -198,55 +185,112 @@ static bool divides(const struct cs_plan *plan, int32_t rank)
     return false;
 }
 
-/* Where gradients of the rank's layers lie that are whole for a while. */
-static void place_gradients(struct rank *x)
+/* The stage's times are its layers', and more: recomputing, shares of the device. */
+static int64_t scaled(int64_t ns, int64_t of, int64_t whole)
 {
-    const int64_t size = cs_state_bytes(x->graph->keeps_bf16, x->device).grad;
-    const int32_t n = x->graph->n_layers;
-    for (int32_t i = 0; i < x->plan->n_stages; i++) {
-        const struct cs_stage *s = &x->plan->stages[i];
-        for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++)
-            if (s->rank == x->rank && s->zero >= 2)
-                x->bytes[l] = cs_zero_divided(x->graph, &x->graph->layers[l]).trained * size;
-    }
-    cs_zero_places(x->bytes, n, cs_zero_room(x->bytes, n, x->turns), x->at);
+    return of > 0 ? (int64_t)((double)ns * ((double)whole / (double)of)) : 0;
 }
 
-/* The first slot has no sums before it, nor weights that a slot has left; from the third on they are alike. */
-static void run_rank(struct rank *x, int slots)
+/* Of one rank, by layers of the whole model: those of others have nothing that is divided. */
+static void take_layers(const struct cs_graph *graph, const struct cs_device_class *device,
+                        const struct cs_stage *s, struct cs_zero_layer *layer)
 {
-    const size_t n = (size_t)x->graph->n_layers;
-    int64_t *const room = calloc(3 * n, sizeof *room);
-    CS_ASSERT(room != NULL);
-    x->bytes = room;
-    x->at = room + n;
-    x->sum = room + 2 * n;
-    place_gradients(x);
-    for (int i = 0; i < slots; i++) {
-        x->has_slot = i > 0;
-        x->is_charged = i == slots - 1;
-        run_slot(x);
+    const int64_t grad = cs_state_bytes(graph->keeps_bf16, device).grad,
+                  weight = cs_device_element_bytes(device);
+    for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
+        const struct cs_zero_parts parts = cs_zero_divided(graph, &graph->layers[i]);
+        layer[i].weights = s->zero >= 3 ? parts.weights * weight : 0;
+        layer[i].grads = s->zero >= 2 ? parts.trained * grad : 0;
     }
-    free(room);
+}
+
+/* has_halves: a backward has two passes; else all of it is in the one. */
+static void take_times(const struct cs_layer_cost *cost, const struct cs_stage *s, bool has_halves,
+                       struct cs_zero_layer *layer)
+{
+    struct cs_layer_cost all = {0};
+    const int32_t end = s->first_layer + s->n_layers;
+    for (int32_t i = s->first_layer; i < end; i++) {
+        all.fwd_ns += cost[i].fwd_ns;
+        all.bwd_input_ns += cost[i].bwd_input_ns;
+        all.bwd_weight_ns += cost[i].bwd_weight_ns;
+    }
+    for (int32_t i = s->first_layer; i < end; i++) {
+        struct cs_layer_cost *own = &layer[i].cost;
+        own->fwd_ns = scaled(cost[i].fwd_ns, all.fwd_ns, s->fwd_ns);
+        own->bwd_input_ns =
+            has_halves
+                ? scaled(cost[i].bwd_input_ns, all.bwd_input_ns, s->bwd_input_ns)
+                : scaled(cost[i].bwd_input_ns + cost[i].bwd_weight_ns,
+                         all.bwd_input_ns + all.bwd_weight_ns, s->bwd_input_ns + s->bwd_weight_ns);
+        own->bwd_weight_ns =
+            has_halves ? scaled(cost[i].bwd_weight_ns, all.bwd_weight_ns, s->bwd_weight_ns) : 0;
+    }
+}
+
+static int64_t sum_of(const double *more, const struct cs_stage *s)
+{
+    double ns = 0;
+    for (int32_t i = s->first_layer; i < s->first_layer + s->n_layers; i++)
+        ns += more[i];
+    return llround(ns);
+}
+
+static void charge(const struct cs_zero_more *more, struct cs_stage *s)
+{
+    const int64_t input = sum_of(more->bwd_input_ns, s);
+    int64_t *back = s->bwd_input_ns == 0 ? &s->bwd_weight_ns : &s->bwd_input_ns;
+    s->fwd_ns += sum_of(more->fwd_ns, s);
+    *back += input;
+    s->bwd_weight_ns += sum_of(more->bwd_weight_ns, s);
+}
+
+/* What a rank runs, into room for it. */
+static void take_rank(const struct cs_graph *graph, const struct cs_layer_cost *cost, bool is_split,
+                      const struct cs_plan *plan, int32_t rank, struct cs_zero_layer *layer,
+                      struct cs_zero_part *part, struct cs_zero_rank *out)
+{
+    for (int32_t i = 0; i < graph->n_layers; i++) {
+        const struct cs_layer *l = &graph->layers[i];
+        layer[i] =
+            (struct cs_zero_layer){.has_backward = l->needs_input_grad || l->needs_weight_grad,
+                                   .is_head = l->kind == CS_LAYER_HEAD};
+    }
+    for (int32_t i = 0; i < plan->n_stages; i++) {
+        const struct cs_stage *s = &plan->stages[i];
+        const bool has_halves = is_split && s->needs_input_grad;
+        if (s->rank != rank)
+            continue;
+        take_layers(graph, out->device, s, layer);
+        take_times(cost, s, has_halves, layer);
+        part[out->n_parts++] =
+            (struct cs_zero_part){s->first_layer, s->n_layers, s->has_backward, has_halves};
+    }
 }
 
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,
                    const struct cs_layer_cost *cost, bool is_split, struct cs_plan *plan)
 {
-    const int own = cs_plan_own_slots(plan, plan->slots), slots = own < 3 ? own : 3;
+    struct cs_arena *arena = cs_arena_new(0);
+    const int32_t n = graph->n_layers;
+    struct cs_zero_layer *layer = CS_NEW_ARRAY(arena, struct cs_zero_layer, n + 1);
+    struct cs_zero_part *part = CS_NEW_ARRAY(arena, struct cs_zero_part, plan->n_stages + 1);
     for (int32_t rank = 0; rank < plan->n_ranks; rank++) {
-        struct rank x = {
-            .graph = graph,
-            .device = device,
-            .cost = cost,
-            .plan = plan,
-            .rank = rank,
-            .holders = cs_plan_holders(plan, rank),
-            .turns = cs_zero_turns(cs_device_element_bytes(device)),
-            .is_split = is_split,
-            .holds = {-1, -1}
-        };
-        if (divides(plan, rank))
-            run_rank(&x, slots);
+        struct cs_zero_rank of = {.device = device,
+                                  .layer = layer,
+                                  .part = part,
+                                  .n_layers = n,
+                                  .holders = cs_plan_holders(plan, rank),
+                                  .turns = cs_zero_turns(cs_device_element_bytes(device)),
+                                  .slots = cs_plan_own_slots(plan, plan->slots)};
+        if (!divides(plan, rank))
+            continue;
+        struct cs_zero_more more;
+        take_rank(graph, cost, is_split, plan, rank, layer, part, &of);
+        cs_zero_rank_times(&of, arena, &more);
+        for (int32_t s = 0; s < plan->n_stages; s++)
+            if (plan->stages[s].rank == rank)
+                charge(&more, &plan->stages[s]);
     }
+    cs_arena_free(arena);
 }
