@@ -178,10 +178,12 @@ static bool shares_memory(const struct cs_replicas *r, int32_t bucket, int32_t o
     return a->grad < b->grad + (size_t)b->n * size && b->grad < a->grad + (size_t)a->n * size;
 }
 
-/* The loss makes gradients of its own weights in a forward, all others are made in a backward. */
+/* The loss makes gradients of its own weights in a forward, a weight half those that it is there for, any other
+ * backward all that a forward does not make. */
 static bool makes_now(const struct cs_bucket *b, int32_t layer, int32_t step)
 {
-    return b->zero >= 2 && b->first_layer == layer && (b->made == CS_MADE_FORWARD) == (step > 0);
+    static const unsigned made[] = {CS_MADE_BACKWARD, CS_MADE_WITH_WEIGHTS, CS_MADE_FORWARD};
+    return b->zero >= 2 && b->first_layer == layer && (b->made & made[step + 1]) != 0;
 }
 
 /* The last sum that reads where the layer writes; -1: none that nobody has waited for. */
