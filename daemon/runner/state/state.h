@@ -134,7 +134,7 @@ struct cs_runner {
     enum cs_job_state state;
     struct cs_err failure; /* why the state is FAILED */
     json_t *culprit;
-    struct cs_measured *measured; /* of this run's first steps; NULL: not on CPU ranks, or done */
+    struct cs_measured *measured; /* of this run's first steps; NULL: done */
     int32_t data_threads,
         cores; /* of the feeder; that all processes of the job may use, 0: not known */
     int64_t predicted_step_ns; /* the plan's, then the calibrated one */
