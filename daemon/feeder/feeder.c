@@ -13,7 +13,7 @@
 #include "feeder/slots.h"
 #include "feeder/stream.h"
 
-enum { THREADS = 2, MOST_AHEAD = 1024, AHEAD_OF_A_THREAD = 4 };
+enum { THREADS = 2 };
 
 struct feeder {
     const struct cs_feeder_config *config;
@@ -32,14 +32,6 @@ struct feeder {
     bool is_ending;
 };
 
-/* Samples that may be loaded and not yet taken: two steps, and enough for every thread to have some. */
-static int depth_of(int64_t batch_samples, int n_threads)
-{
-    const int64_t depth = 2 * batch_samples, least = (int64_t)n_threads * AHEAD_OF_A_THREAD;
-
-    return (int)(depth < least ? least : depth < MOST_AHEAD ? depth : MOST_AHEAD);
-}
-
 static struct cs_stream_config stream_of(const struct feeder *f, struct cs_feed_set *set,
                                          bool is_eval)
 {
@@ -52,7 +44,7 @@ static struct cs_stream_config stream_of(const struct feeder *f, struct cs_feed_
         .is_ordered = is_eval,
         .limit = max > 0 ? (uint64_t)max : UINT64_MAX,
         .n_threads = n_threads,
-        .depth = depth_of(f->spec->batch_samples, n_threads),
+        .depth = cs_data_ahead(f->spec->batch_samples, n_threads),
         .bytes = f->config->ahead_bytes > 0 ? f->config->ahead_bytes : CS_DATA_AHEAD_BYTES,
         .bad = cs_feed_set_bad,
         .user = set,

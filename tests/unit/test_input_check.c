@@ -267,6 +267,15 @@ static void a_first_look_finds_what_no_step_could_use(void **state)
     cs_buf_free(&late);
 }
 
+/* so much, and not a byte less */
+static void takes_memory(const struct cs_spec *spec, const struct cs_early *early, int64_t bytes)
+{
+    struct cs_err err = {0};
+    assert_int_equal(cs_early_batch(spec, early, bytes, &err), CS_OK);
+    assert_int_equal(cs_early_batch(spec, early, bytes - 1, &err), CS_INVALID);
+    assert_non_null(strstr(err.text, "loaded ahead"));
+}
+
 static void a_step_that_nothing_holds_is_refused(void **state)
 {
     struct cs_spec spec = {.batch_samples = 1024, .seq_tokens = 100};
@@ -280,9 +289,18 @@ static void a_step_that_nothing_holds_is_refused(void **state)
     assert_int_equal(cs_early_batch(&spec, &early, 0, &err), CS_INVALID);
     assert_non_null(strstr(err.text, "1280 samples"));
     spec.seq_tokens = 1000;
-    assert_int_equal(cs_early_batch(&spec, &early, ((int64_t)6 << 30) - 1, &err), CS_INVALID);
-    assert_non_null(strstr(err.text, "6.00 GiB")); /* a step of 4 GiB, 2 GiB ahead */
-    assert_int_equal(cs_early_batch(&spec, &early, (int64_t)6 << 30, &err), CS_OK);
+    takes_memory(&spec, &early, (int64_t)5 << 30); /* a step of 4 GiB, 1024 samples ahead */
+    spec.batch_samples = 512;
+    early.mean_bytes = 4 << 20; /* a step of 2 GiB; as much ahead, and a sample of every thread */
+    takes_memory(&spec, &early, ((int64_t)4 << 30) + 2 * early.mean_bytes);
+    spec.data_threads = 5;
+    takes_memory(&spec, &early, ((int64_t)4 << 30) + 5 * early.mean_bytes);
+    spec.has_eval = true;
+    takes_memory(&spec, &early, ((int64_t)6 << 30) + 10 * early.mean_bytes);
+    spec.eval_max_samples = 3;
+    takes_memory(&spec, &early, ((int64_t)4 << 30) + 8 * early.mean_bytes);
+    spec = (struct cs_spec){.batch_samples = 2, .seq_tokens = 1000, .data_threads = 8};
+    takes_memory(&spec, &early, 34 * early.mean_bytes); /* 4 of every thread */
 }
 
 static void cache_gives_back_what_was_put_and_stays_small(void **state)

@@ -1,7 +1,6 @@
 /* Looks at the first samples of a job's data. */
 #include "input/data/early.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -174,13 +173,26 @@ enum cs_status cs_early_items(const struct cs_source *source, bool is_whole, boo
     return CS_OK;
 }
 
+/* What the feeder holds of samples: a step, those ahead of it, and while it evaluates those ahead of that. Threads that
+ * the job does not ask for are taken to be the fewest. */
+static double held_bytes(const struct cs_spec *spec, int64_t sample_bytes)
+{
+    const int32_t n_threads = cs_data_threads(spec->data_threads, false, 0, 0);
+    const int64_t n = cs_data_ahead(spec->batch_samples, n_threads), most = spec->eval_max_samples,
+                  n_eval = !spec->has_eval        ? 0
+                           : most > 0 && most < n ? most
+                                                  : n;
+    return (double)spec->batch_samples * (double)sample_bytes +
+           (double)cs_data_ahead_bytes(n, n_threads, sample_bytes) +
+           (double)cs_data_ahead_bytes(n_eval, n_threads, sample_bytes);
+}
+
 enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early *early,
                               int64_t memory, struct cs_err *err)
 {
     const int64_t rows = (int64_t)CS_STEP_PACK_SLOTS * spec->seq_tokens;
     const double want_rows = (double)spec->batch_samples * (double)early->mean_rows;
-    const double step_bytes = (double)spec->batch_samples * (double)early->mean_bytes;
-    const double want_bytes = step_bytes + fmin(step_bytes, (double)CS_DATA_AHEAD_BYTES);
+    const double want_bytes = held_bytes(spec, early->mean_bytes);
     char have[CS_UNITS_CAP], want[CS_UNITS_CAP];
 
     if (want_rows > (double)rows)

@@ -53,7 +53,7 @@ enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_
 enum cs_status cs_early_items(const struct cs_source *source, bool is_whole, bool *is_found,
                               struct cs_err *err) CS_NODISCARD;
 /* A step of batch_samples: its slots hold them, `memory` bytes hold them and
- * what the feeder loads ahead: as many samples, CS_DATA_AHEAD_BYTES at most. */
+ * what the feeder loads ahead (core/data/data_threads.h), for an evaluation too. */
 enum cs_status cs_early_batch(const struct cs_spec *spec, const struct cs_early *early,
                               int64_t memory, struct cs_err *err) CS_NODISCARD;
 
