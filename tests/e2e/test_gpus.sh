@@ -82,6 +82,13 @@ rc=0
 "$C" profile one.lua >said 2>&1 || rc=$? # there is no such GPU
 [ $rc -ne 0 ] || fail "a GPU that is not there was measured"
 expect_text "jobs hold cuda:0 by job $one; measuring on cuda:1 alone, without links"
+# what is asked of the worker: links between the free ones, layers as ranks of the whole node share them
+mkdir asking
+cp "$bin/cornstarch-console" asking
+printf '#!/bin/sh\ncat >"%s/asked.json"\nexit 6\n' "$work" >asking/cornstarch-worker
+chmod +x asking/cornstarch-worker
+asking/cornstarch-console profile one.lua >said 2>&1 && fail "a worker that fails is not told"
+[ "$(field devices <asked.json) $(field tp_ranks <asked.json)" = "1 2" ] || fail "asked: $(cat asked.json said)"
 two=$(submit one.lua)
 until_true "job $two holds cuda:1" is_held 1 "$two"
 expect_rc 3 "$C" profile one.lua

@@ -184,7 +184,8 @@ static enum cs_status show(struct cs_cmd *cmd, const struct model *m, json_t *js
     return CS_OK;
 }
 
-/* The worker measures on GPUs that no job holds: it sees no others. *n: how many, of those asked for. */
+/* The worker measures on GPUs that no job holds: it sees no others. *n: how many of them links are measured between,
+ * of those of a node. */
 static enum cs_status take_free_gpus(const struct cs_cmd *cmd, int32_t *n, struct cs_err *err)
 {
     struct cs_free_gpus gpus;
@@ -205,12 +206,13 @@ static enum cs_status measure(const struct cs_cmd *cmd, const json_t *document,
                               const struct model *m, json_t **profile, struct cs_err *err)
 {
     const bool is_cpu = strcmp(m->cluster.device->name, "cpu") == 0;
-    int32_t n = m->cluster.devices_per_node;
+    const int32_t tp_ranks = m->cluster.devices_per_node; /* one device stands for all of them */
+    int32_t n = tp_ranks;
     if (!is_cpu)
         CS_TRY(take_free_gpus(cmd, &n, err));
-    json_t *request =
-        json_pack("{s:O, s:s, s:s, s:i}", "document", document, "device",
-                  is_cpu ? "cpu:0" : "cuda:0", "class", m->cluster.device->name, "devices", (int)n);
+    json_t *request = json_pack("{s:O, s:s, s:s, s:i, s:i}", "document", document, "device",
+                                is_cpu ? "cpu:0" : "cuda:0", "class", m->cluster.device->name,
+                                "devices", (int)n, "tp_ranks", (int)tp_ranks);
     if (m->spec->precision[0] != '\0')
         cs_msg_set_str(request, "precision", m->spec->precision);
     const enum cs_status status = cs_ask_worker("--profile", request, profile, err);

@@ -58,7 +58,7 @@ struct measuring {
     struct cs_input_tables *tables;
     struct cs_profile *profile;
     struct steps steps, steps_bf16;
-    int32_t devices;
+    int32_t tp_ranks;
     const struct cs_effort *effort;
 };
 
@@ -319,12 +319,12 @@ static enum cs_status measure_ranks(struct measuring *m, int32_t layer, int32_t 
     return CS_OK;
 }
 
-/* On one rank, and on as many as devices are there and plans can share it over. */
+/* On one rank, and on as many as tp_ranks and plans can share it over. */
 static enum cs_status measure_layer(struct measuring *m, int32_t layer, struct cs_err *err)
 {
     const struct cs_layer *l = &m->trained->layers[layer];
     const int32_t branch = m->trained->modules[l->module].branch,
-                  most = m->devices < MOST_TP ? m->devices : MOST_TP;
+                  most = m->tp_ranks < MOST_TP ? m->tp_ranks : MOST_TP;
     CS_TRY(measure_ranks(m, layer, 1, err));
     for (int32_t tp = 2; tp <= most && cs_tensor_divides(l); tp *= 2)
         if (cs_tp_check(m->trained, branch, tp, NULL) == CS_OK)
@@ -383,10 +383,10 @@ static enum cs_status build(const json_t *document, struct cs_arena *arena, stru
 }
 
 enum cs_status cs_measure(const json_t *document, const struct cs_device_class *class,
-                          struct cs_device *device, int32_t devices, struct cs_arena *arena,
+                          struct cs_device *device, int32_t tp_ranks, struct cs_arena *arena,
                           struct cs_profile **out, struct cs_err *err)
 {
-    struct measuring m = {.device = device, .arena = arena, .devices = devices};
+    struct measuring m = {.device = device, .arena = arena, .tp_ranks = tp_ranks};
     struct cs_spec *frozen;
     json_t *trains = measured_document(document, true),
            *freezes = measured_document(document, false);

@@ -18,10 +18,10 @@
 
 /* document: a cornstarch.job/1 (its freezing does not matter); class: of the device, goes into the
  * profile and its key; device: keeps state in fp32, and does again after. The rows go up to the
- * budgets of the document's slot. devices: that a plan could have, itself among them: the most ranks that share
- * matrices, of 2, 4 and 8. */
+ * budgets of the document's slot. tp_ranks: of a node of the plan: the most ranks that share
+ * matrices, of 2, 4 and 8; this device stands for them, and no others need be there. */
 enum cs_status cs_measure(const json_t *document, const struct cs_device_class *class,
-                          struct cs_device *device, int32_t devices, struct cs_arena *arena,
+                          struct cs_device *device, int32_t tp_ranks, struct cs_arena *arena,
                           struct cs_profile **out, struct cs_err *err) CS_NODISCARD;
 
 #endif

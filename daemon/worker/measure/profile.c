@@ -66,7 +66,7 @@ static enum cs_status measure(json_t *request, struct cs_arena *arena, struct cs
     enum cs_status status = cs_device_tune_at_once(&device, err);
     if (status == CS_OK)
         status = cs_measure(cs_msg_obj(request, "document"), class, &device,
-                            (int32_t)cs_msg_int(request, "devices", 1), arena, &profile, err);
+                            (int32_t)cs_msg_int(request, "tp_ranks", 1), arena, &profile, err);
     cs_device_close(&device);
     CS_TRY(status);
     profile->link = links.link;
