@@ -8,6 +8,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/profile.h"
@@ -314,6 +315,44 @@ static void exchanges_of_replicas_hide_as_in_plans(void **state)
     }
 }
 
+/* Few ranks of a context may split a slot where heads move: these take more than all of them, and are counted as in
+ * plans, with the rows that one may have. */
+static void heads_of_few_ranks_are_counted(void **state)
+{
+    enum { CP = 4 };
+
+    static const int32_t rows_each[] = {0, 1200, 1800};
+    int64_t before = 0;
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows_each); i++) {
+        struct searched s = search_with("h200-141g", 1);
+        const int32_t seq = s.spec->seq_tokens;
+        const struct cs_layer *block =
+            &s.graph->layers[s.graph->branches[s.graph->llm].first_layer + 1];
+        const struct cs_context_degrees degrees = {.ranks = CP, .rows_each = rows_each[i]};
+        struct cs_search_options o = {.batch_slots = 2,
+                                      .top = 1,
+                                      .skip_planners = true,
+                                      .recomputes = 1u << CS_RECOMPUTE_NONE,
+                                      .dp = 1,
+                                      .zeros = 1u << 1};
+        struct cs_err err = {0};
+        s.cluster.devices_per_node = CP;
+        s.spec->context_exchange = "heads";
+        s.spec->context_rows = rows_each[i];
+        o.fix[s.graph->llm].tp = 1;
+        o.fix[s.graph->llm].cp = CP;
+        need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+        const int64_t bytes = s.result.plan[0].stage[0].memory.workspace;
+        assert_int_equal(bytes, cs_context_heads_bytes(cs_layer_attention(s.graph, block), &degrees,
+                                                       seq, cs_context_room(seq, CP, rows_each[i]),
+                                                       cs_device_element_bytes(s.cluster.device)));
+        assert_true(bytes > before);
+        before = bytes;
+        close_search(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +361,7 @@ int main(void)
         cmocka_unit_test(two_ranks_take_what_was_measured_on_two),
         cmocka_unit_test(layers_take_what_they_take_in_plans),
         cmocka_unit_test(exchanges_of_replicas_hide_as_in_plans),
+        cmocka_unit_test(heads_of_few_ranks_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

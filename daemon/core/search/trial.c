@@ -9,20 +9,39 @@
 #include "core/plan/cost/round.h"
 #include "core/sched/traits.h"
 
-/* bytes of rows of the LLM, where ranks may get slots alone */
-static struct cs_share rows_share(const struct cs_trial *t, int32_t b)
+/* as a plan of the candidate has it (cs_search_spec) */
+static int32_t rows_each(const struct cs_trial *t, int32_t b)
 {
-    const int32_t cp = t->option[b]->cp, seq = (int32_t)t->problem->branch[b].rows;
-    if (b != t->llm || t->c->context_rows == 0)
-        return (struct cs_share){1, 1};
-    return (struct cs_share){cs_context_room(seq, cp, t->c->context_rows),
-                             cs_context_most(seq, cp)};
+    if (b != t->llm || t->option[b]->cp < 2)
+        return 0;
+    return t->c->context_rows > 0 ? t->c->context_rows : t->problem->context_rows;
+}
+
+/* Rows of the LLM where few ranks may have a slot: all that lies in rows grows with the most that one has, but heads
+ * on their way with the slots that so many ranks split. */
+static void add_rows(const struct cs_trial *t, int32_t b, struct cs_search_layer *l)
+{
+    const struct cs_search_option *o = t->option[b];
+    const int32_t seq = (int32_t)t->problem->branch[b].rows;
+    const struct cs_context_degrees all = {.ranks = o->cp},
+                                    few = {.ranks = o->cp, .rows_each = rows_each(t, b)};
+    if (few.rows_each == 0)
+        return;
+    const int32_t room = cs_context_room(seq, o->cp, few.rows_each),
+                  most = cs_context_most(seq, o->cp);
+    const struct cs_share rows = {room, most};
+    const struct cs_search_heads *h = l->heads;
+    const int64_t moving =
+        h ? cs_context_heads_bytes(&h->attention, &all, seq, most, h->element) : 0;
+    l->saved_bytes = cs_share_ns(rows, l->saved_bytes);
+    l->work_bytes = cs_share_ns(rows, l->work_bytes - moving) +
+                    (h ? cs_context_heads_bytes(&h->attention, &few, seq, room, h->element) : 0);
 }
 
 static void fill_layers(struct cs_trial *t, int32_t b)
 {
     const struct cs_search_branch *branch = &t->problem->branch[b];
-    const struct cs_share share = cs_candidate_share(t->problem, t->c, b), rows = rows_share(t, b);
+    const struct cs_share share = cs_candidate_share(t->problem, t->c, b);
     struct cs_search_layer *out =
         CS_NEW_ARRAY(t->scratch, struct cs_search_layer, branch->n_layers + 1);
     for (int32_t i = 0; i < branch->n_layers; i++) {
@@ -36,8 +55,7 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         l->blind_ns = cs_share_ns(share, l->blind_ns);
         l->saved_bytes = cs_share_ns(share, l->saved_bytes);
         l->work_bytes = cs_share_ns(share, l->work_bytes);
-        l->saved_bytes = cs_share_ns(rows, l->saved_bytes);
-        l->work_bytes = cs_share_ns(rows, l->work_bytes);
+        add_rows(t, b, l);
     }
     cs_trial_add_zero(t, b, out);
     t->layer[b] = out;

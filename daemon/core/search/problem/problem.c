@@ -389,6 +389,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
                                           .net_latency_ns = cluster->device->net_latency_ns,
                                           .optimizer = optimizer_of(&b)};
+    problem->context_rows = spec->context_rows;
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;

@@ -8,6 +8,12 @@
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
 
+/* Heads that move between the ranks of a context, of a rank behind tp: what that takes is cs_context_heads_bytes. */
+struct cs_search_heads {
+    struct cs_attention attention;
+    int element;
+};
+
 struct cs_search_layer {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
     int64_t fwd_fixed_ns, bwd_fixed_ns,
@@ -18,6 +24,7 @@ struct cs_search_layer {
     int64_t n_trained;                             /* parameters of a rank that train */
     int64_t saved_bytes;                           /* per slot in flight */
     int64_t work_bytes;                            /* while the layer runs */
+    const struct cs_search_heads *heads;           /* of work_bytes; NULL: none move */
     bool is_trained, needs_input_grad;
     bool is_head; /* makes its gradients in its forward */
 };
@@ -66,7 +73,9 @@ struct cs_search_problem {
     struct cs_search_branch branch[CS_SEARCH_MAX_BRANCHES]; /* in dataflow order */
     int32_t n_branches, llm;                                /* llm: which branch is the LLM */
     int32_t n_ranks, ranks_per_node;
-    int64_t mem_bytes;                         /* of a rank, 0: no bound */
+    int64_t mem_bytes; /* of a rank, 0: no bound */
+    int32_t
+        context_rows; /* bytes are of plans with that plan.context_rows, unless a candidate has its own */
     int32_t zero_turns;                        /* core/plan/cost/stage/zero.h; 0: 1 */
     int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured
                                                 * takes no time */

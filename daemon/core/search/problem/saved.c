@@ -12,18 +12,25 @@ int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_l
            cs_keep_elements(b->graph, layer, at->recompute, share);
 }
 
-static int64_t exchange_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                              const struct cs_problem_at *at)
+/* all ranks of the context split the slot */
+static void count_exchange(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                           const struct cs_problem_at *at, struct cs_search_layer *out)
 {
     const struct cs_context_degrees all = {.ranks = at->cp};
-    struct cs_attention own = *cs_layer_attention(b->graph, layer);
+    const struct cs_attention *attention = cs_layer_attention(b->graph, layer);
     const int element = cs_device_element_bytes(b->device);
-    if (!at->context->moves_heads)
-        return cs_over(cs_context_bytes(&own, at->cp, at->work.tokens, at->rows,
-                                        at->context->own_first, element),
-                       at->tp);
-    cs_tp_attention(&own, (struct cs_tp){.ranks = at->tp});
-    return cs_context_heads_bytes(&own, &all, at->work.tokens, at->rows, element);
+    if (!at->context->moves_heads) {
+        out->work_bytes = cs_over(cs_context_bytes(attention, at->cp, at->work.tokens, at->rows,
+                                                   at->context->own_first, element),
+                                  at->tp);
+        return;
+    }
+    struct cs_search_heads *heads = CS_NEW(b->arena, struct cs_search_heads);
+    *heads = (struct cs_search_heads){*attention, element};
+    cs_tp_attention(&heads->attention, (struct cs_tp){.ranks = at->tp});
+    out->heads = heads;
+    out->work_bytes =
+        cs_context_heads_bytes(&heads->attention, &all, at->work.tokens, at->rows, element);
 }
 
 /* Inputs, normed inputs and statistics are whole on every tp rank, or where rows are split of its own ones; heads and
@@ -46,7 +53,7 @@ void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_
     if (layer->kind == CS_LAYER_HEAD)
         out->work_bytes = cs_over(at->work.label_rows, at->cp) * 4 * cs_over(arch->vocab, at->tp);
     if (at->context && layer->attention >= 0)
-        out->work_bytes = exchange_bytes(b, layer, at);
+        count_exchange(b, layer, at, out);
     if (cs_problem_dropped(b, layer, at, CS_KEEP_ALL) == 0)
         return;
     if (at->recompute == CS_RECOMPUTE_FULL)
