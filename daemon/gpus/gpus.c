@@ -341,7 +341,7 @@ const char *cs_gpus_driver(const struct cs_gpus *gpus)
 void cs_gpus_sample(struct cs_gpus *gpus)
 {
     static const struct nvml none = {0};
-    for (int32_t i = 0; i < gpus->n; i++) {
+    for (int32_t i = 0; i < cs_gpus_count(gpus); i++) {
         read_gpu(gpus->device[i] ? &gpus->nvml : &none, gpus->device[i], &gpus->gpu[i]);
         if (!gpus->device[i])
             snprintf(gpus->gpu[i].error, sizeof gpus->gpu[i].error, "the driver gives no handle");

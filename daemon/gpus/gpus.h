@@ -53,7 +53,7 @@ int32_t cs_gpus_count(const struct cs_gpus *gpus); /* 0 for NULL */
 const struct cs_gpu *cs_gpus_at(const struct cs_gpus *gpus, int32_t i);
 const char *cs_gpus_driver(const struct cs_gpus *gpus); /* its version, "" unknown */
 
-/* Reads every value of every GPU anew. */
+/* Reads every value of every GPU anew; accepts NULL. */
 void cs_gpus_sample(struct cs_gpus *gpus);
 /* The energy counter alone, now; CS_GPU_UNKNOWN where there is none. */
 int64_t cs_gpus_energy_mj(const struct cs_gpus *gpus, int32_t i);
