@@ -147,6 +147,37 @@ static void the_22nd_step_calibrates_the_prediction(void **state)
     free(profile);
 }
 
+/* Graphs of launches are made in the first dozen of steps; whose work runs on GPUs shares no cores. A driver that tells
+ * nothing of them stops no job. */
+static void steps_13_to_32_calibrate_on_gpus(struct pretend_job *job, int steps, bool is_enough)
+{
+    job->options.members.here = (struct cs_here){cs_device_class_find("h100-80g"), 4};
+    pretend_write(job, steps, 0, "");
+    setenv("CORNSTARCH_NVML", "none", 1);
+    const enum cs_status status = pretend_run(job);
+    unsetenv("CORNSTARCH_NVML");
+    assert_int_equal(status, CS_OK);
+    assert_int_equal(tmpdir_has(job->path, "profile.json"), is_enough);
+    assert_int_equal(pretend_has_note(job, "calibrated: predicted step"), is_enough);
+    if (!is_enough)
+        return;
+    json_t *profile = json_load_file(tmpdir_path(job->path, "profile.json"), 0, NULL);
+    assert_non_null(profile);
+    assert_int_equal(cs_msg_int(profile, "steps", 0), 20);
+    assert_int_equal(cs_msg_int(profile, "cores", -1), 0);
+    json_decref(profile);
+}
+
+static void the_31st_step_on_gpus_is_not_enough(void **state)
+{
+    steps_13_to_32_calibrate_on_gpus(*state, 31, false);
+}
+
+static void the_32nd_step_on_gpus_calibrates(void **state)
+{
+    steps_13_to_32_calibrate_on_gpus(*state, 32, true);
+}
+
 static void a_run_does_not_keep_the_profile_of_another(void **state)
 {
     struct pretend_job *job = *state;
@@ -216,6 +247,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         LIFE(a_run_ends_done_with_all_its_records),
         LIFE(the_22nd_step_calibrates_the_prediction),
+        LIFE(the_31st_step_on_gpus_is_not_enough),
+        LIFE(the_32nd_step_on_gpus_calibrates),
         LIFE(a_run_does_not_keep_the_profile_of_another),
         LIFE(a_failed_run_resumes_to_the_same_weights),
         LIFE(another_plan_than_previewed_is_refused),
