@@ -93,18 +93,6 @@ void cs_trial_start(struct cs_trial *t, const struct cs_search_problem *problem,
     }
 }
 
-int32_t cs_trial_stages(const struct cs_trial *t, int32_t b)
-{
-    if (t->c->place[b] != CS_PLACE_OWN)
-        return 0;
-    return t->c->pp[b] * (b == t->llm ? t->chunks : 1);
-}
-
-int32_t cs_trial_shards(const struct cs_trial *t, int32_t b)
-{
-    return t->c->own_dp[b] * t->option[b]->cp;
-}
-
 int64_t cs_trial_rows(const struct cs_trial *t, int32_t from, bool is_out, int32_t cp)
 {
     const struct cs_search_branch *branch = &t->problem->branch[from];

@@ -47,8 +47,17 @@ void cs_trial_start(struct cs_trial *trial, const struct cs_search_problem *prob
 void cs_trial_add_zero(const struct cs_trial *trial, int32_t branch, struct cs_search_layer *layer);
 
 /* stages of the branch with ranks of their own, chunks counted; 0: it has none */
-int32_t cs_trial_stages(const struct cs_trial *trial, int32_t branch);
-int32_t cs_trial_shards(const struct cs_trial *trial, int32_t branch);
+static inline int32_t cs_trial_stages(const struct cs_trial *t, int32_t b)
+{
+    const bool is_own = t->c->place[b] == CS_PLACE_OWN;
+    return is_own ? t->c->pp[b] * (b == t->llm ? t->chunks : 1) : 0;
+}
+
+static inline int32_t cs_trial_shards(const struct cs_trial *t, int32_t b)
+{
+    return t->c->own_dp[b] * t->option[b]->cp;
+}
+
 /* rows of one slot that a rank of a branch with that cp holds */
 int64_t cs_trial_rows(const struct cs_trial *trial, int32_t from, bool is_out, int32_t cp);
 /* memory of layers first .. end as stage s of the branch, without activations */

@@ -185,12 +185,6 @@ static void take_split(struct cs_input *in, const struct cs_context_group *group
         split_labels(in, at);
 }
 
-bool cs_split_has_part(const struct cs_input_split *split)
-{
-    const int32_t at = split->place - split->group.first;
-    return at >= 0 && at < split->group.n;
-}
-
 enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
                               struct cs_err *err)
 {

@@ -114,8 +114,14 @@ struct cs_input_split {
  * slots have no degree of their own. */
 enum cs_status cs_input_split(struct cs_input *input, const struct cs_manifest *manifest, int index,
                               struct cs_err *err) CS_NODISCARD;
+
 /* This rank is of the group that splits the slot. It may have no rows of it all the same. */
-bool cs_split_has_part(const struct cs_input_split *split);
+static inline bool cs_split_has_part(const struct cs_input_split *split)
+{
+    const int32_t at = split->place - split->group.first;
+    return at >= 0 && at < split->group.n;
+}
+
 /* The fullest slot: as many rows as a rank can have, of one that all ranks split. */
 void cs_input_split_fullest(struct cs_input *input);
 /* Where heads are exchanged any number of ranks may be the one that takes most of a rank: the next below n that can have

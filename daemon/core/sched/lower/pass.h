@@ -1,5 +1,5 @@
 /* What the pass that adds messages knows while it runs. Private to core/sched/lower: channels.c says which messages there
- * are, messages.c writes a rank, step_end.c the end of its step. */
+ * are, messages.c writes a rank, step_end.c the end of its step, both by actions.c. */
 #ifndef CS_SCHED_LOWER_PASS_H
 #define CS_SCHED_LOWER_PASS_H
 
@@ -72,7 +72,7 @@ int32_t cs_pass_channel(const struct cs_pass *p, int32_t edge, int flow);
 int32_t cs_pass_outgoing(const struct cs_pass *p, const struct cs_order_item *item, int32_t **edges,
                          int *flow);
 
-/* ---- messages.c: actions of the rank being written ---- */
+/* ---- actions.c: those of the rank being written ---- */
 
 struct cs_action cs_pass_blank(enum cs_op op);
 /* returns its id */
@@ -81,6 +81,9 @@ uint32_t cs_pass_add(struct cs_pass *p, struct cs_action action);
 void cs_pass_add_dep(struct cs_pass *p, uint32_t on);
 /* the group of a rank, -1: none (core/plan/groups.h) */
 int16_t cs_pass_group(const struct cs_pass *p, enum cs_group_kind kind, int32_t of, int32_t rank);
+/* this rank's end of a message */
+uint32_t cs_pass_add_transfer(struct cs_pass *p, enum cs_op op, const struct cs_slot_message *msg,
+                              int32_t peer);
 /* with what it waits for */
 void cs_pass_add_recv(struct cs_pass *p, const struct cs_message_channel *ch,
                       const struct cs_slot_message *msg);
