@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/philox.h"
+#include "core/base/system/normals.h"
 
 static void sha256_equals_published_vectors(void **state)
 {

@@ -18,9 +18,6 @@ float cs_philox_normal(uint64_t seed, uint64_t name_hash, uint64_t index);
 /* out[i] = (float)(std * normal(first + i)), i < n; half the work of n single calls */
 void cs_philox_fill_normal(uint64_t seed, uint64_t name_hash, uint64_t first, int64_t n, double std,
                            float *out);
-/* the same from 0 on, on several threads: the values do not depend on how many */
-void cs_philox_fill_normal_on(int threads, uint64_t seed, uint64_t name_hash, int64_t n, double std,
-                              float *out);
 /* out[i] = log of uniform(first + i) in [0.01, 16), i < n: how fast heads of recurrent layers forget at the
  * start (Mamba 2's A, as transformers fills it) */
 void cs_philox_fill_decay(uint64_t seed, uint64_t name_hash, uint64_t first, int64_t n, float *out);

@@ -5,6 +5,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/base/system/cores.h"
+#include "core/base/system/normals.h"
 #include "input/make/model_parts.h"
 
 /* Standard deviation of a fresh weight. Positions start as strong as the patches beside them, else
