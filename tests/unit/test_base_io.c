@@ -422,12 +422,15 @@ static void laps_add_up(void **state)
     assert_int_equal(laps.n, CS_LAPS_MAX);
     assert_string_equal(laps.lap[0].what, "first");
     assert_string_equal(laps.lap[CS_LAPS_MAX - 1].what, "later");
-    for (int i = 0; i < laps.n; i++)
+    int64_t sum = 0;
+    for (int i = 0; i < laps.n; i++) {
         assert_true(laps.lap[i].ns >= 0);
-    assert_true(cs_laps_sum_ns(&laps) >= 0 && cs_laps_sum_ns(&laps) <= cs_now_ns() - begun);
+        sum += laps.lap[i].ns;
+    }
+    assert_true(sum <= cs_now_ns() - begun);
     struct cs_laps slow = {.last_ns = cs_now_ns() - 1000000000};
     cs_laps_take(&slow, "a second");
-    assert_true(slow.lap[0].ns >= 1000000000 && cs_laps_sum_ns(&slow) == slow.lap[0].ns);
+    assert_true(slow.n == 1 && slow.lap[0].ns >= 1000000000);
 }
 
 static void arrays_are_aligned_and_all_of_them_is_there(void **state)

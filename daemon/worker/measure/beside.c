@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "worker/measure/fit.h"
 
 /* Exchanges are taken to be at most so many times slower beside products. */
 enum { SAMPLES = 5, EXCHANGES = 8, MOST_LAYERS = 1024, MOST_SLOWER = 3, ROWS = 64, TILE = 128 };
@@ -168,18 +169,6 @@ static int64_t layers_for(double moves_ns, double layer_ns, int64_t most)
     return n < (double)most ? (int64_t)n : most;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double sample[SAMPLES])
-{
-    qsort(sample, SAMPLES, sizeof *sample, by_value);
-    return sample[SAMPLES / 2];
-}
-
 /* Layers that outlast the exchanges: first as these are alone, then as they were beside so many. */
 static enum cs_status find_layers(const struct cs_products *p, const struct cs_exchanges *x,
                                   struct cs_link_rank *rank, int kind, int64_t alone_ns,
@@ -209,6 +198,6 @@ enum cs_status cs_beside_time(const struct cs_products *p, const struct cs_excha
         moves[i] = s.moves / EXCHANGES / x->kind[kind].counts;
         slows[i] = together > 0 ? (s.works - s.alone) / together : 0;
     }
-    *out = (struct cs_beside_told){median(moves), median(slows)};
+    *out = (struct cs_beside_told){cs_median(SAMPLES, moves), cs_median(SAMPLES, slows)};
     return CS_OK;
 }

@@ -1,5 +1,7 @@
-/* Fits curves through measured times, by least squares, with no negative term. */
+/* Fits curves through measured times, by least squares, with no negative term; medians of these. */
 #include "worker/measure/fit.h"
+
+#include <stdlib.h>
 
 /* the point that planners ask for weighs as much as that many others */
 static const double main_weight = 100.0;
@@ -75,4 +77,16 @@ struct cs_quadratic cs_fit_times(int n, int main, int most_unknowns, const doubl
             best = q;
     }
     return best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double cs_median(int n, double *sample)
+{
+    qsort(sample, (size_t)n, sizeof *sample, by_value);
+    return sample[n / 2];
 }

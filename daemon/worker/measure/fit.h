@@ -1,4 +1,4 @@
-/* Curves through measured times of a layer: c + b x + a x^2, x rows. */
+/* Medians of measured times, and curves through those of a layer: c + b x + a x^2, x rows. */
 #ifndef CS_WORKER_MEASURE_FIT_H
 #define CS_WORKER_MEASURE_FIT_H
 
@@ -14,5 +14,8 @@
  * Lawson and Hanson, Solving Least Squares Problems, chapter 23 (few unknowns: all sets). */
 struct cs_quadratic cs_fit_times(int n, int main, int most_unknowns, const double *x,
                                  const double *y);
+
+/* of n > 0 samples, which are sorted; of an even number the upper one */
+double cs_median(int n, double *sample);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 
 #include "core/base/system/clock.h"
 #include "worker/measure/beside.h"
+#include "worker/measure/fit.h"
 
 enum { SAMPLES = 7, SIZES = CS_LINK_POINTS, HOST_RANKS = 4 };
 
@@ -36,12 +36,6 @@ struct member {
     pthread_t thread;
     pid_t child;
 };
-
-static int by_value(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 
 static const struct cs_exchanges *exchanges_of(const struct cs_link_devices *devices)
 {
@@ -79,17 +73,16 @@ static enum cs_status exchange_once(const struct cs_exchanges *x, struct cs_link
 static enum cs_status time_one(const struct cs_exchanges *x, struct cs_link_rank *rank, int kind,
                                size_t bytes, int64_t *ns, struct cs_err *err)
 {
-    int64_t sample[SAMPLES];
+    double sample[SAMPLES];
     for (int i = -1; i < SAMPLES; i++) { /* the first one warms up */
         const int64_t start = cs_now_ns();
         for (int k = 0; k < x->repeats; k++)
             CS_TRY(exchange_once(x, rank, kind, bytes, err));
         CS_TRY(x->settle(rank, err));
         if (i >= 0)
-            sample[i] = (cs_now_ns() - start) / x->repeats / x->kind[kind].counts;
+            sample[i] = (double)(cs_now_ns() - start) / x->repeats / x->kind[kind].counts;
     }
-    qsort(sample, SAMPLES, sizeof *sample, by_value);
-    *ns = sample[SAMPLES / 2];
+    *ns = (int64_t)cs_median(SAMPLES, sample);
     return CS_OK;
 }
 

@@ -1,24 +1,12 @@
 /* Repeats what is timed and takes medians. */
 #include "worker/measure/timing.h"
 
-#include <stdlib.h>
+#include "worker/measure/fit.h"
 
 enum { MAX_REPEATS = 4096 };
 
 const struct cs_effort cs_effort_whole = {3, 5, 15000000, 3000000, 60000000},
                        cs_effort_brief = {1, 3, 5000000, 1000000, 15000000};
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *sample, int n)
-{
-    qsort(sample, (size_t)n, sizeof *sample, by_value);
-    return sample[n / 2];
-}
 
 static bool is_gpu(const struct cs_subject *s)
 {
@@ -54,9 +42,9 @@ enum cs_status cs_time_passes(const struct cs_effort *effort, struct cs_subject 
             CS_TRY(cs_subject_bwd(s, n_b, &b_ns, err));
         b[i] = (double)b_ns / n_b / s->config.n_layers;
     }
-    *fwd = median(f, samples);
+    *fwd = cs_median(samples, f);
     if (is_keeping)
-        *bwd = median(b, samples);
+        *bwd = cs_median(samples, b);
     return CS_OK;
 }
 
@@ -73,6 +61,6 @@ enum cs_status cs_time_one(const struct cs_effort *effort, struct cs_subject *s,
         CS_TRY(run(s, n, &ns, err));
         sample[i] = (double)ns / n;
     }
-    *out = median(sample, samples);
+    *out = cs_median(samples, sample);
     return CS_OK;
 }

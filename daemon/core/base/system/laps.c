@@ -20,11 +20,3 @@ void cs_laps_take(struct cs_laps *laps, const char *what)
     laps->lap[laps->n - 1].ns += now - laps->last_ns;
     laps->last_ns = now;
 }
-
-int64_t cs_laps_sum_ns(const struct cs_laps *laps)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < laps->n; i++)
-        sum += laps->lap[i].ns;
-    return sum;
-}

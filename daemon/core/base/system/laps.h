@@ -20,6 +20,5 @@ struct cs_laps {
 void cs_laps_begin(struct cs_laps *laps);
 /* The part that ends now; laps NULL: nobody asks. More than CS_LAPS_MAX: the last one has their time too. */
 void cs_laps_take(struct cs_laps *laps, const char *what);
-int64_t cs_laps_sum_ns(const struct cs_laps *laps);
 
 #endif

@@ -126,16 +126,17 @@ void cs_pass_open(struct cs_pass *p)
     p->done = new_ids(p, p->plan->n_stages, CS_WORKS);
 }
 
-int32_t cs_pass_outgoing(const struct cs_pass *p, const struct cs_order_item *item, int32_t **edges,
-                         int *flow)
+int32_t cs_pass_edges(const struct cs_pass *p, const struct cs_order_item *item, bool is_out,
+                      int32_t **edges, int *flow)
 {
     const struct cs_stage_links *l = &p->links[item->stage];
-    enum cs_work work = cs_pass_work(p, item);
+    const enum cs_work work = cs_pass_work(p, item);
+    const bool goes_on = is_out == (work != CS_WORK_GRAD); /* gradients go against the edges */
     *flow = work == CS_WORK_FORWARD        ? CS_MESSAGE_ROWS
             : work == CS_WORK_LEAD_FORWARD ? CS_MESSAGE_LEAD_ROWS
                                            : CS_MESSAGE_GRAD;
-    *edges = work == CS_WORK_GRAD ? l->in : l->out;
-    return work == CS_WORK_WEIGHT ? 0 : work == CS_WORK_GRAD ? l->n_in : l->n_out;
+    *edges = goes_on ? l->out : l->in;
+    return work == CS_WORK_WEIGHT ? 0 : goes_on ? l->n_out : l->n_in;
 }
 
 void cs_pass_list(struct cs_pass *p, const struct cs_order *order)
@@ -144,7 +145,7 @@ void cs_pass_list(struct cs_pass *p, const struct cs_order *order)
         const struct cs_order_item *item = &order->item[i];
         int32_t *edges;
         int flow;
-        int32_t n = cs_pass_outgoing(p, item, &edges, &flow);
+        int32_t n = cs_pass_edges(p, item, true, &edges, &flow);
         for (int32_t k = 0; k < n; k++) {
             int32_t c = cs_pass_channel(p, edges[k], flow);
             if (c < 0 || !cs_pass_flows(p, edges[k], flow, item->slot))

@@ -22,19 +22,6 @@ static void receive_up_to(struct cs_pass *p, int32_t edge, int flow, int32_t slo
         cs_pass_add_recv(p, ch, &ch->msg[ch->n_received]);
 }
 
-/* what the item consumes: rows from producers, gradients from consumers */
-static int32_t incoming(const struct cs_pass *p, const struct cs_order_item *item, int32_t **edges,
-                        int *flow)
-{
-    const struct cs_stage_links *l = &p->links[item->stage];
-    enum cs_work work = cs_pass_work(p, item);
-    *flow = work == CS_WORK_FORWARD        ? CS_MESSAGE_ROWS
-            : work == CS_WORK_LEAD_FORWARD ? CS_MESSAGE_LEAD_ROWS
-                                           : CS_MESSAGE_GRAD;
-    *edges = work == CS_WORK_GRAD ? l->out : l->in;
-    return work == CS_WORK_WEIGHT ? 0 : work == CS_WORK_GRAD ? l->n_out : l->n_in;
-}
-
 /* the stage's own earlier work on the slot */
 static void depend_on_self(struct cs_pass *p, const struct cs_order_item *item, enum cs_work work)
 {
@@ -63,7 +50,7 @@ static void add_compute(struct cs_pass *p, const struct cs_order_item *item)
     enum cs_work work = cs_pass_work(p, item);
     int32_t *edges;
     int flow;
-    int32_t n = incoming(p, item, &edges, &flow);
+    int32_t n = cs_pass_edges(p, item, false, &edges, &flow);
     for (int32_t k = 0; k < n; k++)
         if (cs_pass_channel(p, edges[k], flow) >= 0 && cs_pass_flows(p, edges[k], flow, item->slot))
             receive_up_to(p, edges[k], flow, item->slot);
@@ -90,7 +77,7 @@ static void add_sends(struct cs_pass *p, const struct cs_order_item *item)
 {
     int32_t *edges;
     int flow;
-    int32_t n = cs_pass_outgoing(p, item, &edges, &flow);
+    int32_t n = cs_pass_edges(p, item, true, &edges, &flow);
     for (int32_t k = 0; k < n; k++) {
         int32_t c = cs_pass_channel(p, edges[k], flow);
         if (c < 0 || !cs_pass_flows(p, edges[k], flow, item->slot))

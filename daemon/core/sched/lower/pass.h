@@ -68,9 +68,10 @@ enum cs_work cs_pass_work(const struct cs_pass *p, const struct cs_order_item *i
 bool cs_pass_flows(const struct cs_pass *p, int32_t edge, int flow, int32_t slot);
 /* -1: both ends are on one rank */
 int32_t cs_pass_channel(const struct cs_pass *p, int32_t edge, int flow);
-/* What the finished item sends, edge by edge: rows to consumers, gradients to producers. Returns how many edges. */
-int32_t cs_pass_outgoing(const struct cs_pass *p, const struct cs_order_item *item, int32_t **edges,
-                         int *flow);
+/* What the finished item sends, edge by edge: rows to consumers, gradients to producers; is_out false: what it consumes
+ * before, from the other ends. Returns how many edges. */
+int32_t cs_pass_edges(const struct cs_pass *p, const struct cs_order_item *item, bool is_out,
+                      int32_t **edges, int *flow);
 
 /* ---- actions.c: those of the rank being written ---- */
 
