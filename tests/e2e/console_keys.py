@@ -55,6 +55,7 @@ print("goes"); cs.search { model = m, cluster = cs.cluster { device = 'h100-80g'
 """.replace("\n", "\r")  # minutes in C
 t.type(LARGE)
 t.wait("simulate = 1000 }", "\n goes\n", "\n ...\n")
+t.wait_work(0.5)  # it is in C by now
 t.type("\x03")
 t.wait("cs.search: stopped")
 t.type("#cs.jobs()\r")
@@ -115,6 +116,7 @@ for line in LARGE.split("\r")[:-1]:
     prompt.type(line + "\r")
     prompt.wait(line[-20:])
 prompt.wait("\ngoes\n")
+prompt.wait_work(0.5)
 prompt.type("\x03")
 prompt.wait("cs.search: stopped")
 prompt.type("for i = 1, 2 do\r")

@@ -63,6 +63,16 @@ class Terminal:
                 raise SystemExit("waited for %s; the screen:\n%s" % (text, self.text()))
         return True
 
+    def wait_work(self, seconds):
+        """Until the program has computed for so long from now on."""
+        def worked():
+            with open("/proc/%d/stat" % self.pid) as f:
+                return sum(int(v) for v in f.read().rsplit(")", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+        end, wanted = time.monotonic() + self.limit_s, worked() + seconds
+        while worked() < wanted:
+            if not self.read() or time.monotonic() > end:
+                raise SystemExit("it does not compute; the screen:\n%s" % self.text())
+
     def resize(self, cols, rows):
         self.cols, self.rows = cols, rows
         self.cells = [[" "] * cols for _ in range(rows)]
