@@ -364,6 +364,54 @@ static void a_tied_exchange_takes_the_bytes_of_its_table(void **state)
     done(&m, first);
 }
 
+/* Ranks of an LLM that share its matrices share the items of its guests, and make parts of all their gradients: their
+ * sum is a ring's, once a step. What is theirs alone, blocks whose matrices are cut, has none that counts. */
+static void gradients_of_guests_are_summed_once_a_step(void **state)
+{
+    static const struct {
+        struct cs_test_spec options;
+        const char *device;
+        bool has_guests;
+    } rows[] = {
+        {{.llm_tp = 2, .modality = "encoder-colocated"},                     "cpu",       true },
+        {{.llm_tp = 2, .modality = "encoder-colocated"},                     "h200-141g", true },
+        {{.llm_tp = 2, .modality = "encoder-colocated", .dp = 2},            "h200-141g", true },
+        {{.llm_tp = 2, .modality = "encoder-colocated", .dp = 2, .zero = 2}, "h200-141g", false},
+        {{.llm_tp = 2, .modality = "encoder-colocated", .vision_tp = 2},     "h200-141g", false},
+        {{.llm_tp = 2},                                                      "h200-141g", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct made m = {.arena = cs_arena_new(0)};
+        const struct cs_action sum = {.op = CS_OP_TENSORS, .stage = -1};
+        need(&m, make_on(&m, &rows[i].options, json_null(), rows[i].device));
+        const struct cs_program program = {
+            .plan = m.plan, .n_ranks = m.plan->n_ranks, .n_slots = 1};
+        struct cs_device_class device = *m.cluster.device;
+        int64_t n = 0;
+        for (int32_t k = 0; k < m.graph->n_params; k++)
+            if (m.graph->params[k].is_trainable &&
+                m.graph->modules[m.graph->params[k].module].branch != m.graph->llm)
+                n += m.graph->params[k].count;
+        const int32_t rank = m.plan->stages[m.plan->n_stages - 1].rank; /* the LLM's */
+        const int64_t ns = cs_predict_cost(&device, &program, rank, &sum);
+        const int64_t takes =
+            2 * device.link_latency_ns + 4 * n * 1000000000 / device.link_bytes_per_s;
+        assert_true(n > 1000);
+        assert_in_range(ns, rows[i].has_guests ? takes : 0, rows[i].has_guests ? takes + 1 : 0);
+        need(&m, cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err));
+        const int64_t before =
+            m.plan->predicted_step_ns; /* it is part of the step: rows are a hundredth of it */
+        device.link_bytes_per_s /= 4;
+        m.cluster.device = &device;
+        need(&m, cs_plan_predict(m.plan, m.graph, &m.cluster, m.arena, &m.err));
+        assert_true(!rows[i].has_guests ||
+                    m.plan->predicted_step_ns - before >= 3 * (takes - 2 * device.link_latency_ns));
+        done(&m, NULL);
+    }
+}
+
 /* a link's bandwidth is more than the few multiprocessors of a channel move */
 static void a_channel_moves_what_its_multiprocessors_can(void **state)
 {
@@ -737,6 +785,7 @@ int main(void)
         cmocka_unit_test(a_state_has_the_times_that_were_measured_with_it),
         cmocka_unit_test(state_in_bf16_takes_its_part_of_the_time),
         cmocka_unit_test(a_tied_exchange_takes_the_bytes_of_its_table),
+        cmocka_unit_test(gradients_of_guests_are_summed_once_a_step),
         cmocka_unit_test(a_channel_moves_what_its_multiprocessors_can),
         cmocka_unit_test(messages_take_their_part_of_a_device),
         cmocka_unit_test(a_plan_keeps_what_was_measured_when_it_is_written),

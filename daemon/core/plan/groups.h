@@ -26,6 +26,12 @@ enum cs_group_kind {
     CS_GROUP_KINDS
 };
 
+/* Its ranks run one program, as replicas do and those that share matrices: in programs they do not meet. */
+static inline bool cs_group_runs_one_program(enum cs_group_kind kind)
+{
+    return kind == CS_GROUP_DP || kind == CS_GROUP_TP;
+}
+
 /* rank: n members, ascending, each once. Groups are sorted by kind, then of, then members; no two
  * are equal. */
 struct cs_group {

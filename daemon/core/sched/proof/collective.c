@@ -46,8 +46,7 @@ static bool is_member(const struct matcher *m, int32_t comm, int32_t rank)
 {
     const struct cs_group *g = group_of(m, comm);
     const int32_t first = cs_plan_rank_of(m->program->plan, 0, rank % m->ranks_of_copy);
-    const bool is_inside = g->kind == CS_GROUP_DP || g->kind == CS_GROUP_TP;
-    return !is_inside && cs_group_position(g, first) >= 0;
+    return !cs_group_runs_one_program(g->kind) && cs_group_position(g, first) >= 0;
 }
 
 static void count_members(struct matcher *m)

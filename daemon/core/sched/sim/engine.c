@@ -90,7 +90,7 @@ static const struct cs_action *action_of(const struct engine *e, const struct cs
     return &e->graph->program->rank[n->rank].actions[n->action];
 }
 
-/* actions of the COMM stream cost nothing to post, but those that meet other replicas; their
+/* actions of the COMM stream cost nothing to post, but those that meet ranks with the same program; their
  * meeting costs what its sender or its most expensive member says */
 static double cost_of(const struct engine *e, uint32_t node)
 {
@@ -100,7 +100,7 @@ static double cost_of(const struct engine *e, uint32_t node)
     if (!n->is_meeting) {
         const struct cs_action *a = action_of(e, n);
         return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE ||
-                       cs_op_table[a->op].group == CS_GROUP_DP
+                       cs_group_runs_one_program((enum cs_group_kind)cs_op_table[a->op].group)
                    ? e->in->cost(e->in->user, graph->program, n->rank, a)
                    : 0;
     }

@@ -84,14 +84,37 @@ static int64_t tied_ns(const struct cs_plan *plan, const struct cs_device_class 
            bytes_ns(3 * plan->tied_bytes, device->bytes_per_s);
 }
 
-/* ring all-reduce of the gradients, a part of the state */
-static int64_t copies_ns(const struct cs_plan *plan, const struct cs_stage *stage,
+/* Gradients of a stage, a part of its state, before the ranks with its weights, so many, divide them. */
+static double grad_bytes(const struct cs_plan *plan, const struct cs_stage *stage, int32_t holders,
                          const struct cs_device_class *device)
 {
     const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
+    const double grad = (double)state.grad, rest = (double)(state.all - state.grad);
+    return stage->zero >= 2 ? (double)stage->state_bytes * holders / (double)state.all * grad
+                            : (double)stage->state_bytes / (1 + rest / grad / holders);
+}
+
+/* ring all-reduce */
+static int64_t copies_ns(const struct cs_plan *plan, const struct cs_stage *stage,
+                         const struct cs_device_class *device)
+{
     int64_t n = stage->copies > 1 ? stage->copies : 1;
-    int64_t bytes = stage->state_bytes / state.all * state.grad;
-    return cs_exchange_ns(device, CS_LINK_ALL_REDUCE, n, bytes);
+    return cs_exchange_ns(device, CS_LINK_ALL_REDUCE, n,
+                          (int64_t)grad_bytes(plan, stage, 1, device));
+}
+
+/* All gradients of guests, of which each rank that shares their host's matrices makes a part; but for those that replicas
+ * divide, which are summed in slots. What blocks have beside their matrices is small. */
+static int64_t tensors_ns(const struct cs_program *program, int rank,
+                          const struct cs_device_class *device)
+{
+    const struct cs_plan *plan = program->plan;
+    const int32_t n = cs_plan_rank_shape(plan, rank).tp;
+    double bytes = 0;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank && plan->stages[s].zero < 2 && cs_plan_is_guest(plan, s))
+            bytes += grad_bytes(plan, &plan->stages[s], cs_plan_holders(plan, rank), device);
+    return cs_exchange_ns(device, CS_LINK_ALL_REDUCE, n, (int64_t)bytes);
 }
 
 static int32_t count_buckets(const struct cs_plan *plan, int rank)
@@ -111,7 +134,7 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
     const struct cs_plan *plan = program->plan;
     const int32_t n = cs_plan_holders(plan, rank);
     const int element = cs_device_element_bytes(device);
-    const struct cs_state_bytes state = cs_state_bytes(plan->keeps_bf16, device);
+    const int64_t grad_size = cs_state_bytes(plan->keeps_bf16, device).grad;
     double grads = 0;
     if (device->mem_bytes > 0 && count_buckets(plan, rank) > 0)
         return op == CS_OP_REDUCE
@@ -121,13 +144,9 @@ static int64_t replicas_ns(const struct cs_program *program, int rank, enum cs_o
         const struct cs_stage *stage = &plan->stages[s];
         if (stage->rank != rank || stage->zero >= (op == CS_OP_REDUCE ? 2 : 3))
             continue;
-        if (stage->zero >= 2)
-            grads += (double)stage->state_bytes * n / (double)state.all * (double)state.grad;
-        else
-            grads += (double)stage->state_bytes /
-                     (1 + (double)(state.all - state.grad) / (double)state.grad / n);
+        grads += grad_bytes(plan, stage, n, device);
     }
-    const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)state.grad * element;
+    const double bytes = op == CS_OP_REDUCE ? grads : grads / (double)grad_size * element;
     return cs_exchange_ns(device, op == CS_OP_REDUCE ? CS_LINK_REDUCE_SCATTER : CS_LINK_ALL_GATHER,
                           n, (int64_t)bytes);
 }
@@ -169,6 +188,13 @@ static int64_t copies_cost(const struct cs_program *program, int rank,
     return copies_ns(program->plan, &program->plan->stages[action->stage], device);
 }
 
+static int64_t tensors_cost(const struct cs_program *program, int rank,
+                            const struct cs_action *action, const struct cs_device_class *device)
+{
+    (void)action;
+    return tensors_ns(program, rank, device);
+}
+
 static int64_t step_cost(const struct cs_program *program, int rank, const struct cs_action *action,
                          const struct cs_device_class *device)
 {
@@ -186,9 +212,9 @@ static int64_t replicas_cost(const struct cs_program *program, int rank,
 static int64_t (*const costs[CS_OP_COUNT])(const struct cs_program *program, int rank,
                                            const struct cs_action *action,
                                            const struct cs_device_class *device) = {
-    [CS_OP_SEND] = send_cost,       [CS_OP_TIED] = tied_cost,     [CS_OP_NORM] = norm_cost,
-    [CS_OP_STEP] = step_cost,       [CS_OP_COPIES] = copies_cost, [CS_OP_REDUCE] = replicas_cost,
-    [CS_OP_GATHER] = replicas_cost,
+    [CS_OP_SEND] = send_cost,       [CS_OP_TIED] = tied_cost,       [CS_OP_NORM] = norm_cost,
+    [CS_OP_STEP] = step_cost,       [CS_OP_COPIES] = copies_cost,   [CS_OP_REDUCE] = replicas_cost,
+    [CS_OP_GATHER] = replicas_cost, [CS_OP_TENSORS] = tensors_cost,
 };
 
 int64_t cs_predict_cost(void *user, const struct cs_program *program, int rank,
