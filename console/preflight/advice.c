@@ -1,6 +1,8 @@
 /* What a job's own settings give away: allowed, and hardly ever meant. */
 #include "console/preflight/preflight.h"
 
+#include <string.h>
+
 static bool has_no_checkpoint(const struct cs_spec *spec)
 {
     return spec->checkpoint_every == 0 && spec->steps > 1;
@@ -36,11 +38,43 @@ static bool goes_on_without_updates(const struct cs_spec *spec)
     return spec->alert[CS_ALERT_SKIPPED_UPDATES] <= 0;
 }
 
-/* clang-format off */
-static const struct {
+static bool splits_rows(const struct cs_spec *spec)
+{
+    const struct cs_spec_parallel *llm = cs_spec_parallel_of(spec, "llm");
+    return llm != NULL && llm->cp > 1;
+}
+
+static bool has_idle_context(const struct cs_spec *spec)
+{
+    return strcmp(spec->context, "lpt") != 0 && !splits_rows(spec);
+}
+
+static bool has_idle_exchange(const struct cs_spec *spec)
+{
+    return strcmp(spec->context_exchange, "auto") != 0 && !splits_rows(spec);
+}
+
+static bool has_idle_stripes(const struct cs_spec *spec)
+{
+    bool is_shared = false;
+    for (int i = 0; i < spec->n_parallel; i++)
+        is_shared = is_shared || spec->parallel[i].tp > 1;
+    return strcmp(spec->stripes, "auto") != 0 && !is_shared;
+}
+
+struct advice {
     bool (*holds)(const struct cs_spec *spec);
     const char *text;
-} advice[] = {
+};
+
+/* clang-format off */
+static const struct advice of_plans[] = {
+    {has_idle_context, "plan.context changes nothing: rows of llm are not split (plan.parallel.llm.cp is 1)"},
+    {has_idle_exchange, "plan.context_exchange changes nothing: rows of llm are not split (plan.parallel.llm.cp is 1)"},
+    {has_idle_stripes, "plan.stripes changes nothing: no ranks share matrices (tp is 1 everywhere)"},
+};
+
+static const struct advice of_jobs[] = {
     {has_no_checkpoint, "checkpoint.every_steps is 0: the only checkpoint is the one at the end, and a job that "
                         "fails before has to start again"},
     {has_late_checkpoint, "checkpoint.every_steps is above steps: the only checkpoint is the one at the end, and a "
@@ -55,9 +89,17 @@ static const struct {
 
 /* clang-format on */
 
-void cs_preflight_advise(const struct cs_spec *spec, struct cs_preflight *out)
+static void advise(const struct advice *advice, size_t n, const struct cs_spec *spec,
+                   struct cs_preflight *out)
 {
-    for (size_t i = 0; i < CS_ARRAY_LEN(advice); i++)
+    for (size_t i = 0; i < n; i++)
         if (advice[i].holds(spec))
             cs_preflight_warn(out, "%s", advice[i].text);
+}
+
+void cs_preflight_advise(const struct cs_spec *spec, bool is_job, struct cs_preflight *out)
+{
+    advise(of_plans, CS_ARRAY_LEN(of_plans), spec, out);
+    if (is_job)
+        advise(of_jobs, CS_ARRAY_LEN(of_jobs), spec, out);
 }

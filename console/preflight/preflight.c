@@ -178,6 +178,7 @@ enum cs_status cs_preflight_plan(const struct cs_preflight_made *made, struct cs
     CS_TRY(begin(made, arena, out, err));
     if (cs_plan_check_runs(made->plan, &why) != CS_OK)
         cs_preflight_warn(out, "no job can use this plan: %s", why.text);
+    cs_preflight_advise(made->spec, false, out);
     return CS_OK;
 }
 
@@ -196,7 +197,7 @@ enum cs_status cs_preflight_job(const struct cs_preflight_made *made, struct cs_
         out->total_ns = 0;
     if (out->data_step_ns > 0)
         out->tokens_per_s = out->tokens_per_step * 1e9 / (double)out->data_step_ns;
-    cs_preflight_advise(spec, out);
+    cs_preflight_advise(spec, true, out);
     return CS_OK;
 }
 

@@ -49,7 +49,7 @@ void cs_preflight_free(struct cs_preflight *preflight);
 void cs_preflight_warn(struct cs_preflight *out, const char *fmt, ...) CS_PRINTF(2, 3);
 
 /* advice.c: warnings about settings that are allowed and hardly ever meant */
-void cs_preflight_advise(const struct cs_spec *spec, struct cs_preflight *out);
+void cs_preflight_advise(const struct cs_spec *spec, bool is_job, struct cs_preflight *out);
 
 /* files.c: what will be written, and the weights that are read. what: "checkpoint.dir", "--export" */
 enum cs_status cs_preflight_destination(const char *what, const char *dir,

@@ -298,6 +298,19 @@ json_t *cs_lua_args_json(lua_State *L, const char *key, const struct cs_lua_func
     return box->json;
 }
 
+json_t *cs_lua_args_object(lua_State *L, const char *key, const struct cs_lua_function *f,
+                           const char *example)
+{
+    json_t *value = cs_lua_args_json(L, key, f);
+    if (value == NULL || json_is_object(value))
+        return value;
+    if (json_array_size(value) > 0)
+        cs_lua_error(L, "%s: '%s' has names: %s = %s", f->name, key, key, example);
+    struct cs_lua_value *box = cs_lua_value_test(L, -1); /* {} is a list and an object in Lua */
+    json_decref(box->json);
+    return box->json = json_object();
+}
+
 void cs_lua_args_copy(lua_State *L, const struct cs_lua_function *f, json_t *object)
 {
     for (int i = 0; i < f->n_args; i++) {

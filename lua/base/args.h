@@ -79,6 +79,10 @@ struct cs_lua_value *cs_lua_args_value(lua_State *L, const char *key);
  * absent, then nil is pushed. Borrowed reference. */
 json_t *cs_lua_args_json(lua_State *L, const char *key, const struct cs_lua_function *function);
 
+/* The same of a table of names, {} too; raises when it is a list. example: what a right one looks like */
+json_t *cs_lua_args_object(lua_State *L, const char *key, const struct cs_lua_function *function,
+                           const char *example);
+
 /* Add key to object when present in the table: numbers, strings, booleans as they are. */
 void cs_lua_args_copy(lua_State *L, const struct cs_lua_function *function, json_t *object);
 

@@ -81,22 +81,10 @@ static int call_cluster(lua_State *L)
 /* parallel = { vision = { pp = 1 } } and encoder_rows = { vision = 512 } -> document form */
 static void add_parallel(lua_State *L, json_t *plan)
 {
-    json_t *parallel = cs_lua_args_json(L, "parallel", &functions[1]);
-    json_t *rows = cs_lua_args_json(L, "encoder_rows", &functions[1]);
-    const char *name;
-    json_t *row;
-    if (!json_is_object(parallel))
-        cs_lua_error(L, "cs.plan: parallel = { MODULE = { pp = 1 } }");
-    json_object_set(plan, "parallel", parallel);
-    if (rows && json_is_object(rows)) {
-        json_object_foreach(rows, name, row)
-        {
-            if (!json_is_integer(row) || !json_object_get(parallel, name))
-                cs_lua_error(L, "cs.plan: encoder_rows.%s must be a number of rows of an encoder",
-                             name);
-        }
+    json_object_set(plan, "parallel", cs_lua_parallel_json(L, &functions[1]));
+    json_t *rows = cs_lua_args_object(L, "encoder_rows", &functions[1], "{ vision = 512 }");
+    if (rows)
         json_object_set(plan, "encoder_rows", rows);
-    }
 }
 
 static void compute(lua_State *L, struct cs_lua_value *value, struct cs_lua_value *built)

@@ -100,7 +100,7 @@ static json_t *all_branches(const json_t *model)
 static json_t *make_document(lua_State *L, const json_t *model)
 {
     const struct cs_lua_value *cluster = cs_lua_args_value(L, "cluster");
-    json_t *rows = cs_lua_args_json(L, "encoder_rows", &functions[F_SEARCH]);
+    json_t *rows = cs_lua_args_object(L, "encoder_rows", &functions[F_SEARCH], "{ vision = 512 }");
     json_t *plan = json_pack("{s:o}", "parallel", all_branches(model));
     json_t *document = cs_lua_preview_document(model, NULL);
     json_object_set_new(document, "plan", plan);
@@ -108,7 +108,7 @@ static json_t *make_document(lua_State *L, const json_t *model)
         json_object_set(plan, "cluster", cluster->json);
     json_object_set_new(plan, "context", json_string(cs_lua_args_string(L, "context", "lpt")));
     json_object_set_new(plan, "seq_tokens", json_integer(cs_lua_args_int(L, "seq_tokens", 8)));
-    if (json_is_object(rows))
+    if (rows)
         json_object_set(plan, "encoder_rows", rows);
     cs_lua_take_optimizer(L, document);
     return document;

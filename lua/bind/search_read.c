@@ -1,10 +1,12 @@
 /* Reads the arguments of cs.search and cs.sweep. */
 #include "lua/bind/search_read.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/near.h"
 #include "core/base/system/io.h"
+#include "core/plan/make/place.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_LIST = 1 << 20 };
 
@@ -68,21 +70,55 @@ static void read_branch(lua_State *L, const char *name, const json_t *row,
     }
 }
 
+static void refuse_branch(lua_State *L, const char *key, const char *name,
+                          const struct cs_graph *graph)
+{
+    const char *names[CS_MAX_BRANCHES];
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        names[b] = graph->branches[b].name;
+    const char *near = cs_near(name, names, (size_t)graph->n_branches);
+    cs_lua_error(L, "cs.search: %s.%s: the model has no branch of this name%s%s", key, name,
+                 near ? "; did you mean " : "", near ? near : "");
+}
+
 static void read_fixed(lua_State *L, const json_t *parallel, const struct cs_graph *graph,
                        struct cs_search_options *options)
 {
     const char *name;
     json_t *row;
-    if (parallel && !json_is_object(parallel))
-        cs_lua_error(L, "cs.search: parallel = { MODULE = { tp = 1, cp = 1, pp = 1 } }");
     json_object_foreach((json_t *)(uintptr_t)parallel, name, row)
     {
         int32_t b = branch_index(graph, name);
-        if (b < 0 || !json_is_object(row))
-            cs_lua_error(L, "cs.search: parallel.%s: the model has no such branch, or not a table",
-                         name);
+        if (b < 0)
+            refuse_branch(L, "parallel", name, graph);
+        if (!json_is_object(row))
+            cs_lua_error(L, "cs.search: parallel.%s is a table: { tp = 2, pp = 1 }", name);
         read_branch(L, name, row, options, b);
     }
+}
+
+json_t *cs_lua_parallel_json(lua_State *L, const struct cs_lua_function *function)
+{
+    json_t *parallel =
+        cs_lua_args_object(L, "parallel", function, "{ vision = { pp = 1 }, llm = { pp = 2 } }");
+    const char *name, *key;
+    json_t *row, *number;
+    void *next;
+    json_object_foreach_safe(parallel, next, name, row)
+    {
+        if (json_is_array(row) && json_array_size(row) == 0) { /* {}: a list to Lua */
+            json_object_set_new(parallel, name, json_object());
+            continue;
+        }
+        json_object_foreach(row, key, number)
+        {
+            const double value =
+                json_real_value(number); /* n / 2 is one in Lua, also where it is whole */
+            if (json_is_real(number) && fabs(value) < INT32_MAX && value == floor(value))
+                json_object_set_new(row, key, json_integer((json_int_t)value));
+        }
+    }
+    return parallel;
 }
 
 /* Samples */
@@ -112,7 +148,7 @@ static void read_list(lua_State *L, const json_t *list, const struct cs_graph *g
         {
             int32_t b = branch_index(graph, name);
             if (b < 0)
-                cs_lua_error(L, "cs.search: samples: the model has no branch %s", name);
+                refuse_branch(L, "samples", name, graph);
             row[i * (size_t)graph->n_branches + (size_t)b] = read_rows(L, name, value);
         }
     }
@@ -157,7 +193,10 @@ static json_t *read_json(lua_State *L, const char *function, const char *key, co
     }
     cs_buf_free(&text);
     if (status != CS_OK)
-        cs_lua_error(L, "%s: %s: %s", function, key, err.text);
+        cs_lua_error(L, "%s: %s: %s%s", function, key, err.text,
+                     status == CS_NOT_FOUND && strcmp(key, "profile") == 0
+                         ? "; cornstarch-console profile SCRIPT --output FILE writes one"
+                         : "");
     return json;
 }
 
@@ -221,13 +260,18 @@ void cs_lua_read_search(lua_State *L, const struct cs_lua_function *function,
     options->explains = cs_lua_args_bool(L, "explain", true);
     options->zeros = zero >= 0 ? 1u << zero : 0;
     read_names(L, options);
-    read_fixed(L, cs_lua_args_json(L, "parallel", function), graph, options);
+    read_fixed(L, cs_lua_parallel_json(L, function), graph, options);
     read_samples(L, function, graph, arena, options, samples);
 }
 
 json_t *cs_lua_profile_json(lua_State *L, const char *function)
 {
     const char *path = cs_lua_args_string(L, "profile", NULL);
+    if (path && path[0] == '\0')
+        cs_lua_error(L,
+                     "%s: profile is empty: name a file that cornstarch-console profile wrote, or "
+                     "leave it away",
+                     function);
     return path && !cs_lua_state_of(L)->skips_profiles ? read_json(L, function, "profile", path)
                                                        : NULL;
 }

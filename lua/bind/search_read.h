@@ -10,6 +10,9 @@
 void cs_lua_read_search(lua_State *L, const struct cs_lua_function *function,
                         const struct cs_graph *graph, struct cs_arena *arena,
                         struct cs_search_options *options, struct cs_search_samples *samples);
+/* The argument `parallel`, a table for every module ({} too), whole numbers as such; NULL: absent. It is kept
+ * by the stack. */
+json_t *cs_lua_parallel_json(lua_State *L, const struct cs_lua_function *function);
 /* The document of the file that the argument `profile` names (new reference); NULL: none is named,
  * or files are not to be read. Raises "FUNCTION: profile: PATH ...". */
 json_t *cs_lua_profile_json(lua_State *L, const char *function);

@@ -64,5 +64,9 @@ rm good/job_of_many.lua
 for line in 'checkpoint.every_steps is above steps' 'eval.every_steps is above steps' 'optimizer.eps is 0' 'optimizer.warmup_steps is not below' 'alerts.skipped_updates is off'; do
   grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }
 done
+"$console" plan good/layout_of_nothing.lua >out
+for line in 'plan.context changes nothing: rows of llm are not split' 'plan.context_exchange changes nothing' 'plan.stripes changes nothing: no ranks share'; do
+  grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }
+done
 printf '%s scripts, %s failed\n' "$n" "$failed"
 [ "$failed" -eq 0 ] && [ "$n" -gt 20 ]

@@ -70,6 +70,7 @@ CS_NODISCARD enum cs_status cs_options_parse(const struct cs_cli *program, int a
  * table. */
 CS_NODISCARD enum cs_status cs_options_set(const struct cs_cli *program, const char *name,
                                            const char *value, void *values, struct cs_err *err);
+/* width: of the terminal, 0: it is none */
 void cs_options_help(const struct cs_cli *program, int width, struct cs_buf *out);
 void cs_options_version(const struct cs_cli *program, struct cs_buf *out); /* one line */
 /* One line per option: name, letter, type, argument, min, max, default, choices (a|b), help;

@@ -113,6 +113,8 @@ void cs_options_help(const struct cs_cli *program, int width, struct cs_buf *out
         {.name = "help",    .letter = 'h', .help = "print this text and leave"  },
         {.name = "version", .letter = 'V', .help = "print the version and leave"},
     };
+    if (width == 0)
+        width = 80;
     if (width < LEFT_MAX + 20)
         width = LEFT_MAX + 20;
     cs_buf_addf(out, "usage: %s %s\n\n", program->name, program->usage ? program->usage : "");

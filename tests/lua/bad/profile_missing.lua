@@ -1,4 +1,4 @@
--- exit 1: bad/profile_missing.lua:7: cs.plan: profile: opening no/such/profile.json: No such file or directory
+-- exit 1: bad/profile_missing.lua:7: cs.plan: profile: opening no/such/profile.json: No such file or directory; cornstarch-console profile SCRIPT --output FILE writes one
 local cs = require "cornstarch"
 local model = cs.mllm {
   encoders = { vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" } },

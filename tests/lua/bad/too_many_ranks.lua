@@ -1,4 +1,4 @@
--- exit 4: bad/too_many_ranks.lua:6: cs.plan: the plan needs 3 ranks but the cluster has 2 devices (1 node x 2 cpu); lower pp or use a larger cluster
+-- exit 4: bad/too_many_ranks.lua:6: cs.plan: the plan needs 3 ranks but the cluster has 2 devices (1 node x 2 cpu); lower pp, or use a larger cluster
 local cs = require "cornstarch"
 local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
 local llm = cs.hf "build/shapes/llm"

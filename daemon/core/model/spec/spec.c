@@ -8,6 +8,7 @@
 
 #include "core/arch/arch.h"
 #include "core/base/hash.h"
+#include "core/base/near.h"
 #include "core/base/units.h"
 #include "core/model/spec/check.h"
 #include "core/model/spec/read.h"
@@ -194,6 +195,20 @@ static struct cs_spec_parallel *find_branch(struct cs_spec *spec, const char *br
     return NULL;
 }
 
+static enum cs_status refuse_encoder(const struct cs_spec_reader *reader, struct cs_spec *spec,
+                                     const char *name)
+{
+    const char *names[CS_MAX_ENCODERS + 1];
+    int n = 0;
+    for (int i = 0; i < spec->n_parallel; i++)
+        if (strcmp(spec->parallel[i].branch, "llm") != 0)
+            names[n++] = spec->parallel[i].branch;
+    const char *near = cs_near(name, names, n);
+    return cs_fail(reader->err, CS_INVALID,
+                   "plan.encoder_rows.%.64s: plan.parallel has no encoder of that name%s%s", name,
+                   near != NULL ? "; did you mean " : "", near != NULL ? near : "");
+}
+
 /* encoder_rows{branch: rows}: keys are names of encoders, so not in the table */
 static enum cs_status read_encoder_rows(const struct cs_spec_reader *reader, const json_t *plan,
                                         struct cs_spec *spec)
@@ -206,9 +221,7 @@ static enum cs_status read_encoder_rows(const struct cs_spec_reader *reader, con
     {
         struct cs_spec_parallel *branch = find_branch(spec, name);
         if (branch == NULL || strcmp(name, "llm") == 0)
-            return cs_fail(reader->err, CS_INVALID,
-                           "plan.encoder_rows.%.64s: plan.parallel has no encoder of that name",
-                           name);
+            return refuse_encoder(reader, spec, name);
         int64_t n = json_integer_value(item);
         if (!json_is_integer(item) || n < 1 || n > 1 << 24)
             return cs_fail(reader->err, CS_INVALID,

@@ -14,7 +14,7 @@
 #include "core/plan/make/offload.h"
 #include "core/plan/make/zero.h"
 
-enum { MAX_WHY = 7 * CS_MAX_BRANCHES + 9 };
+enum { MAX_WHY = 8 * CS_MAX_BRANCHES + 9 };
 
 static void say(struct cs_planner *p, const char *text)
 {
@@ -34,11 +34,13 @@ static void explain_branch(struct cs_planner *p, int32_t b)
                 CS_PLURAL(p->cuts.n_stages[b]));
     for (int32_t s = 0; s < p->plan->n_stages; s++) {
         const struct cs_stage *st = &p->plan->stages[s];
-        if (st->branch == b)
-            cs_buf_addf(&text, " %s %d layer%s, F %lld + B %lld us%s;", st->name, st->n_layers,
-                        CS_PLURAL(st->n_layers), (long long)(st->fwd_ns / 1000),
-                        (long long)((st->bwd_input_ns + st->bwd_weight_ns) / 1000),
-                        st->has_backward ? "" : " (no backward)");
+        char fwd[CS_UNITS_CAP], bwd[CS_UNITS_CAP];
+        if (st->branch != b)
+            continue;
+        cs_duration_print(fwd, sizeof fwd, (uint64_t)st->fwd_ns);
+        cs_duration_print(bwd, sizeof bwd, (uint64_t)(st->bwd_input_ns + st->bwd_weight_ns));
+        cs_buf_addf(&text, " %s %d layer%s, F %s + B %s%s;", st->name, st->n_layers,
+                    CS_PLURAL(st->n_layers), fwd, bwd, st->has_backward ? "" : " (no backward)");
     }
     text.data[text.len - 1] = '.';
     say(p, cs_arena_strdup(p->arena, cs_buf_str(&text)));
@@ -96,12 +98,14 @@ static enum cs_status explain_other_rule(struct cs_planner *p, struct cs_err *er
         say(p,
             cs_arena_printf(p->arena, "Cut by %s costs; %s costs would give the same bottleneck.",
                             p->spec->stages, rule));
-    else
+    else {
+        char mine[CS_UNITS_CAP], its[CS_UNITS_CAP];
+        cs_duration_print(mine, sizeof mine, (uint64_t)ours);
+        cs_duration_print(its, sizeof its, (uint64_t)other);
         say(p, cs_arena_printf(p->arena,
-                               "Cut by %s costs the bottleneck is %lld us; %s costs would give "
-                               "%lld us.",
-                               p->spec->stages, (long long)(ours / 1000), rule,
-                               (long long)(other / 1000)));
+                               "Cut by %s costs the bottleneck is %s; %s costs would give %s.",
+                               p->spec->stages, mine, rule, its));
+    }
     return CS_OK;
 }
 
@@ -207,6 +211,19 @@ static void explain_replicas(struct cs_planner *p)
                                    p->graph->branches[llm].name));
 }
 
+/* Encoders whose ranks have some of the items of a slot each. */
+static void explain_shared_items(struct cs_planner *p)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const int32_t ranks = p->placing.branch_cp[b];
+        if (b != p->graph->llm && ranks > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "The items of a slot are shared by the %d ranks of every stage "
+                                   "of %s.",
+                                   ranks, p->graph->branches[b].name));
+    }
+}
+
 /* "striped: 1.2 MiB to the other stage and 900 KiB among the ranks of one, 210 us" */
 static void add_flow(struct cs_buf *text, const struct cs_planner *p, int32_t edge,
                      enum cs_edge_flow flow)
@@ -274,10 +291,12 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
     const struct cs_stage *worst = &p->plan->stages[0];
     struct cs_profile_step step;
+    char most[CS_UNITS_CAP];
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
     CS_TRY(explain_context(p, err));
     explain_replicas(p);
+    explain_shared_items(p);
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         if (p->placing.tp[b] > 1)
             say(p, cs_arena_printf(p->arena,
@@ -315,8 +334,8 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
             worst = &p->plan->stages[s];
-    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %lld us per slot.", worst->name,
-                           (long long)(stage_ns(worst) / 1000)));
+    cs_duration_print(most, sizeof most, (uint64_t)stage_ns(worst));
+    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %s per slot.", worst->name, most));
     if (p->graph->keeps_bf16)
         say(p,
             cs_arena_printf(p->arena,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/buf.h"
 #include "core/base/near.h"
 #include "core/base/units.h"
 #include "core/plan/cost/bytes.h"
@@ -82,21 +83,41 @@ static enum cs_status choose_counts(struct cs_planner *p, struct cs_err *err)
     return CS_OK;
 }
 
+/* "pp", "tp or cp": what makes the ranks many */
+static const char *list_factors(const struct cs_planner *p)
+{
+    const struct cs_placing *placing = &p->placing;
+    struct cs_buf text = {0};
+    bool is_many[4] = {false};
+    static const char *const names[] = {"pp", "tp", "cp", "dp"};
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        is_many[0] = is_many[0] || p->cuts.n_stages[b] > 1;
+        is_many[1] = is_many[1] || placing->tp[b] > 1;
+        is_many[2] = is_many[2] || placing->branch_cp[b] > 1;
+        is_many[3] = is_many[3] || placing->dp[b] > 1;
+    }
+    for (int i = 0; i < 4; i++)
+        if (is_many[i])
+            cs_buf_addf(&text, "%s%s", text.len > 0 ? " or " : "lower ", names[i]);
+    if (text.len == 0)
+        cs_buf_addf(&text,
+                    "put the encoders on the rank of the LLM (modality = \"encoder-first\")");
+    const char *list = cs_arena_strdup(p->arena, cs_buf_str(&text));
+    cs_buf_free(&text);
+    return list;
+}
+
 static enum cs_status check_devices(const struct cs_planner *p, struct cs_err *err)
 {
     int64_t devices = (int64_t)p->cluster->n_nodes * p->cluster->devices_per_node;
     if (cs_plan_world(p->plan) > devices)
         return cs_fail(err, CS_PLAN,
                        "the plan needs %d rank%s but the cluster has %lld device%s (%d node%s x %d "
-                       "%s); lower pp%s or use a larger cluster",
+                       "%s); %s, or use a larger cluster",
                        cs_plan_world(p->plan), CS_PLURAL(cs_plan_world(p->plan)),
                        (long long)devices, CS_PLURAL(devices), p->cluster->n_nodes,
                        CS_PLURAL(p->cluster->n_nodes), p->cluster->devices_per_node,
-                       p->cluster->device->name,
-                       cs_plan_world(p->plan) > cs_plan_replica_ranks(p->plan) ||
-                               cs_plan_llm_replicas(p->plan) > 1
-                           ? " or dp"
-                           : "");
+                       p->cluster->device->name, list_factors(p));
     return CS_OK;
 }
 
@@ -111,6 +132,18 @@ static bool is_of_all_ranks(const struct cs_planner *p, int32_t branch)
            own->tp <= 1 && own->cp <= 1 && own->dp == p->plan->dp * tp * cp;
 }
 
+/* The plan's dp is that of the LLM too: two numbers for it cannot both hold. */
+static enum cs_status check_dp_is_one(const struct cs_planner *p, struct cs_err *err)
+{
+    const struct cs_spec_parallel *llm = cs_planner_parallel(p, p->graph->llm);
+    if (p->spec->dp <= 1 || llm == NULL || llm->dp <= 0 || llm->dp == p->spec->dp)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "plan.dp is %d and plan.parallel.llm.dp %d: both are the replicas of llm; give "
+                   "one of them",
+                   p->spec->dp, llm->dp);
+}
+
 /* Of every branch; encoders on the ranks of the LLM have as many as it has, or one on every rank of a stage. */
 static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
 {
@@ -121,6 +154,7 @@ static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
         p->placing.dp[b] = p->placing.dp[b] > 1 ? p->placing.dp[b] : 1;
     }
     p->plan->dp = p->placing.dp[graph->llm];
+    CS_TRY(check_dp_is_one(p, err));
     for (int32_t b = 0; b < graph->n_branches; b++) {
         if (is_of_all_ranks(p, b)) /* which is how they share its items */
             p->placing.dp[b] = p->plan->dp;
@@ -142,14 +176,16 @@ static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
 static enum cs_status check_replicas(const struct cs_planner *p, struct cs_err *err)
 {
     const int32_t dp = cs_plan_llm_replicas(p->plan);
+    const struct cs_spec_parallel *llm = cs_planner_parallel(p, p->graph->llm);
+    const char *key = llm != NULL && llm->dp > 0 ? "plan.parallel.llm.dp" : "plan.dp";
     if (dp > 1 && strcmp(p->spec->slot_order, "searched") == 0)
         return cs_fail(err, CS_PLAN,
-                       "plan.dp is %d and slot_order \"searched\": the order of the slots is "
+                       "%s is %d and slot_order \"searched\": the order of the slots is "
                        "searched for one pipeline; choose slot_order = \"kept\"",
-                       dp);
+                       key, dp);
     if (p->spec->slots % dp == 0)
         return CS_OK;
-    return cs_fail(err, CS_PLAN, "plan.dp is %d but plan.slots %d: give slots = %d, a multiple", dp,
+    return cs_fail(err, CS_PLAN, "%s is %d but plan.slots %d: give slots = %d, a multiple", key, dp,
                    p->spec->slots, (p->spec->slots + dp - 1) / dp * dp);
 }
 
