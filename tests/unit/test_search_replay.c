@@ -71,7 +71,8 @@ static int64_t stage_cost(void *user, const struct cs_program *program, int rank
 {
     const struct cs_trial *t = user;
     (void)rank;
-    return a->op == CS_OP_SEND ? t->hop[a->edge] : cs_action_work_ns(program->plan, a);
+    return a->op == CS_OP_SEND ? t->hop[CS_FLOWS * a->edge + (a->is_grad ? 1 : 0)]
+                               : cs_action_work_ns(program->plan, a);
 }
 
 static void expect_equal(struct cs_trial *t, struct cs_arena *arena)

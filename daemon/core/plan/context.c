@@ -75,15 +75,20 @@ int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_eac
     return most;
 }
 
+int64_t cs_context_part(int64_t n, int32_t seq, int32_t ranks, int32_t rows_each)
+{
+    if (ranks <= 1 || seq < 1)
+        return n;
+    return (int64_t)((double)n / seq * cs_context_room(seq, ranks, rows_each));
+}
+
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n)
 {
-    const int32_t seq = plan->budget.seq_tokens, cp = cs_plan_shape(plan, stage).cp;
     const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
     if (!is_llm)
         return n * cs_plan_item_slots(plan, stage);
-    if (cp == 1 || seq < 1)
-        return n;
-    return (int64_t)((double)n / seq * cs_context_room(seq, cp, plan->context_rows));
+    return cs_context_part(n, plan->budget.seq_tokens, cs_plan_shape(plan, stage).cp,
+                           plan->context_rows);
 }
 
 /* Gradients of queries lie like these, in rows with keys and values. */

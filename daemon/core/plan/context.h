@@ -33,6 +33,8 @@ int32_t cs_context_degree(const struct cs_context_degrees *degrees, int32_t n_ro
  * it is no more): as they are dealt out, and of rows that are cut in order (recurrent layers). */
 int32_t cs_context_room(int32_t n_rows, int32_t ranks, int32_t rows_each);
 int32_t cs_context_room_in_order(int32_t n_rows, int32_t ranks, int32_t rows_each);
+/* Of n rows that a slot of the LLM has at most (or bytes of them), those of one rank; seq below 1: not known, all. */
+int64_t cs_context_part(int64_t n, int32_t seq, int32_t ranks, int32_t rows_each);
 /* Of n rows that a slot has at most (or bytes of them), those of one rank of a stage; an encoder's may have
  * those of several slots. */
 int64_t cs_context_share(const struct cs_plan *plan, int32_t stage, int64_t n);

@@ -55,14 +55,33 @@ static bool is_read_whole(const struct cs_graph *graph, int32_t last, int32_t ne
     return false;
 }
 
-/* Of ranks that split the rows of a block at an end of their stage each reads its own ones alone, unless all
- * are put in another order for it (worker/model/stage_rows.c). */
+struct cs_layer_rows cs_layer_rows(const struct cs_graph *graph,
+                                   const struct cs_slot_budget *budget, int32_t layer, int32_t feed)
+{
+    const struct cs_layer *last = &graph->layers[layer];
+    const int32_t encoder = graph->branches[graph->modules[last->module].branch].encoder;
+    const bool is_llm = encoder < 0;
+    return (struct cs_layer_rows){.rows = is_llm     ? budget->seq_tokens
+                                          : feed < 0 ? most_rows(graph, &budget->enc[encoder], last)
+                                                     : cs_budget_fills(budget, encoder),
+                                  .width = width_of(graph, last, feed),
+                                  .load_bytes = is_llm && feed < 0 ? load_bytes(graph) : 0,
+                                  .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
+                                  .is_read_whole =
+                                      feed >= 0 || is_read_whole(graph, layer, layer + 1)};
+}
+
+bool cs_layer_reads_own_rows(const struct cs_layer *layer, bool splits_rows, int32_t cp)
+{
+    const bool is_moved = layer->mixer == CS_MIXER_DELTA && cp > 1;
+    return splits_rows && layer->kind == CS_LAYER_BLOCK && !is_moved;
+}
+
 static bool reads_own_rows(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                            int32_t layer)
 {
-    const struct cs_layer *l = &graph->layers[layer];
-    const bool is_moved = l->mixer == CS_MIXER_DELTA && cs_plan_shape(plan, stage).cp > 1;
-    return plan->stages[stage].splits_rows && l->kind == CS_LAYER_BLOCK && !is_moved;
+    return cs_layer_reads_own_rows(&graph->layers[layer], plan->stages[stage].splits_rows,
+                                   cs_plan_shape(plan, stage).cp);
 }
 
 /* Rows of a slot leave the layer; its gradient is wanted where it or something before it trains. */
@@ -70,28 +89,22 @@ static void add_edge(const struct cs_graph *graph, struct cs_plan *plan, int32_t
                      int32_t layer, int32_t feed)
 {
     const struct cs_layer *last = &graph->layers[layer];
-    const int32_t encoder = graph->branches[plan->stages[from].branch].encoder;
-    const struct cs_slot_budget *budget = &plan->budget;
-    const int64_t slots = cs_plan_item_slots(plan, from);
     if (to < 0)
         return;
-    const int64_t rows = encoder < 0 ? cs_context_share(plan, from, budget->seq_tokens)
-                         : feed < 0  ? slots * most_rows(graph, &budget->enc[encoder], last)
-                                     : slots * cs_budget_fills(budget, encoder);
-    const int32_t next = plan->stages[to].first_layer;
-    const bool has_parts = feed < 0 && !is_read_whole(graph, layer, next);
+    const struct cs_layer_rows of = cs_layer_rows(graph, &plan->budget, layer, feed);
     plan->edges[plan->n_edges] = (struct cs_edge){
         .id = plan->n_edges,
         .from = from,
         .to = to,
         .feed = feed,
-        .width = width_of(graph, last, feed),
-        .is_inner = feed < 0 && cs_layer_is_inner(graph, last),
-        .takes_part = {has_parts && reads_own_rows(graph, plan, to, next),
-                       has_parts && reads_own_rows(graph, plan, from, layer)},
+        .width = of.width,
+        .is_inner = of.is_inner,
+        .takes_part = {!of.is_read_whole &&
+                           reads_own_rows(graph, plan, to, plan->stages[to].first_layer),
+                       !of.is_read_whole && reads_own_rows(graph, plan, from, layer)},
         .has_grad = last->needs_weight_grad || last->needs_input_grad,
-        .max_rows = rows,
-        .load_bytes = encoder < 0 && feed < 0 ? load_bytes(graph) : 0
+        .max_rows = cs_context_share(plan, from, of.rows),
+        .load_bytes = of.load_bytes
     };
     plan->n_edges++;
 }

@@ -146,6 +146,7 @@ int32_t cs_plan_world(const struct cs_plan *plan); /* ranks in all */
 void cs_plan_number_ranks(struct cs_plan *plan,
                           struct cs_arena *arena);         /* what follows from shapes */
 void cs_plan_count_repeats(struct cs_plan *plan);          /* repeats alone */
+int32_t cs_common_divisor(int32_t a, int32_t b);           /* the greatest */
 int32_t cs_plan_replica_ranks(const struct cs_plan *plan); /* of one replica */
 int32_t cs_plan_width(const struct cs_plan *plan, int32_t rank_in_replica); /* that run it */
 /* the first of them in a replica */
@@ -182,6 +183,8 @@ int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage);
 /* Slots' worth of items of an encoder that one of its ranks can have at once: 1, or more where it shares those of
  * several slots that lie side by side. 1 for stages of the LLM. */
 int32_t cs_plan_item_slots(const struct cs_plan *plan, int32_t stage);
+/* The same of an encoder with so many ranks, lanes * cp, that share the items of so many slots. */
+int32_t cs_item_slots(int32_t slots, int32_t parts);
 /* The rank of all at a place of a stage: those that run its program follow each other by lane, then cp,
  * then tp (fastest). */
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at);

@@ -37,23 +37,29 @@ enum cs_primitive {
 
 const char *cs_primitive_name(enum cs_primitive primitive);
 
-enum cs_primitive cs_edge_primitive(const struct cs_plan *plan, int32_t edge,
-                                    enum cs_edge_flow flow);
-/* Messages are cut by who receives them: narrow or striped. */
-bool cs_edge_is_cut(const struct cs_plan *plan, int32_t edge, enum cs_edge_flow flow);
-/* It could be striped: its ends are on different ranks, and those that need the same rows are several. */
-bool cs_edge_can_stripe(const struct cs_plan *plan, int32_t edge, enum cs_edge_flow flow);
-
 /* Parts that have different rows, each of `sharers` ranks that have the same. */
 struct cs_edge_side {
     int32_t parts, sharers;
 };
 
-/* who sends, who receives */
-struct cs_edge_side cs_edge_sender(const struct cs_plan *plan, int32_t edge,
-                                   enum cs_edge_flow flow);
-struct cs_edge_side cs_edge_receiver(const struct cs_plan *plan, int32_t edge,
-                                     enum cs_edge_flow flow);
+/* All of an edge that its primitives follow from; is_feed: it goes to another branch. */
+struct cs_edge_ends {
+    struct cs_edge_side from, to; /* of rows; gradients go the other way */
+    bool is_on_same_ranks, is_feed, has_grad;
+    bool takes_part[CS_FLOWS], is_striped[CS_FLOWS];
+};
+
+struct cs_edge_ends cs_edge_ends(const struct cs_plan *plan, int32_t edge);
+enum cs_primitive cs_ends_primitive(const struct cs_edge_ends *ends, enum cs_edge_flow flow);
+/* It could be striped: its ends are on different ranks, and those that need the same rows are several. */
+bool cs_ends_can_stripe(const struct cs_edge_ends *ends, enum cs_edge_flow flow);
+
+/* The same of an edge of a plan. */
+enum cs_primitive cs_edge_primitive(const struct cs_plan *plan, int32_t edge,
+                                    enum cs_edge_flow flow);
+bool cs_edge_can_stripe(const struct cs_plan *plan, int32_t edge, enum cs_edge_flow flow);
+/* Messages are cut by who receives them: narrow or striped. */
+bool cs_edge_is_cut(const struct cs_plan *plan, int32_t edge, enum cs_edge_flow flow);
 bool cs_edge_is_on_same_ranks(const struct cs_plan *plan, int32_t edge);
 
 #endif

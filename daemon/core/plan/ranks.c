@@ -42,7 +42,7 @@ int cs_plan_own_slots(const struct cs_plan *plan, int n_slots)
     return (n_slots + dp - 1) / dp;
 }
 
-static int32_t common_divisor(int32_t a, int32_t b)
+int32_t cs_common_divisor(int32_t a, int32_t b)
 {
     while (b != 0) {
         const int32_t rest = a % b;
@@ -56,7 +56,7 @@ void cs_plan_count_repeats(struct cs_plan *plan)
 {
     plan->repeats = cs_plan_llm_replicas(plan);
     for (int32_t s = 0; s < plan->n_stages; s++)
-        plan->repeats = common_divisor(plan->repeats, cs_plan_shape(plan, s).dp);
+        plan->repeats = cs_common_divisor(plan->repeats, cs_plan_shape(plan, s).dp);
 }
 
 void cs_plan_number_ranks(struct cs_plan *plan, struct cs_arena *arena)
@@ -223,13 +223,17 @@ int32_t cs_plan_stage_ranks(const struct cs_plan *plan, int32_t stage)
 }
 
 /* Parts are cut at items and as even as that allows: one may be larger by the items of one slot. */
+int32_t cs_item_slots(int32_t slots, int32_t parts)
+{
+    const int32_t most = (slots + parts - 1) / parts + 1;
+    return most < slots ? most : slots;
+}
+
 int32_t cs_plan_item_slots(const struct cs_plan *plan, int32_t stage)
 {
-    const int32_t slots = cs_plan_side_by_side(plan);
     const int32_t parts = cs_plan_lanes(plan, stage) * cs_plan_shape(plan, stage).cp;
-    const int32_t most = (slots + parts - 1) / parts + 1;
     const bool is_llm = plan->stages[stage].branch == plan->stages[plan->head_stage].branch;
-    return is_llm ? 1 : most < slots ? most : slots;
+    return is_llm ? 1 : cs_item_slots(cs_plan_side_by_side(plan), parts);
 }
 
 int32_t cs_plan_rank(const struct cs_plan *plan, int32_t stage, struct cs_rank_at at)

@@ -35,16 +35,29 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
     return cs_share_of(&problem->branch[b], parts, times);
 }
 
+struct cs_device_class cs_search_device(const struct cs_search_problem *problem)
+{
+    return (struct cs_device_class){.units = problem->units,
+                                    .mem_bytes = problem->mem_bytes,
+                                    .bytes_per_s = problem->bytes_per_s,
+                                    .link_bytes_per_s = problem->link_bytes_per_s,
+                                    .link_latency_ns = problem->link_latency_ns,
+                                    .net_bytes_per_s = problem->net_bytes_per_s,
+                                    .net_latency_ns = problem->net_latency_ns,
+                                    .measured = problem->measured};
+}
+
 struct cs_device_class cs_search_replica_link(const struct cs_search_problem *problem,
                                               int32_t shards, int32_t tp)
 {
     const bool leaves = (int64_t)shards * tp > problem->ranks_per_node;
-    return (struct cs_device_class){
-        .units = problem->units,
-        .bytes_per_s = problem->bytes_per_s,
-        .link_bytes_per_s = leaves ? problem->net_bytes_per_s : problem->link_bytes_per_s,
-        .link_latency_ns = leaves ? problem->net_latency_ns : problem->link_latency_ns,
-        .measured = leaves ? NULL : problem->measured};
+    struct cs_device_class link = cs_search_device(problem);
+    if (leaves) {
+        link.link_bytes_per_s = problem->net_bytes_per_s;
+        link.link_latency_ns = problem->net_latency_ns;
+        link.measured = NULL;
+    }
+    return link;
 }
 
 int64_t cs_search_gather_ns(const struct cs_search_problem *problem, int32_t shards, int32_t tp,

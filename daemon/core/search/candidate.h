@@ -30,6 +30,8 @@ int32_t cs_candidate_modality(const struct cs_search_problem *problem,
                               const struct cs_candidate *candidate);
 
 int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_cut cut);
+/* of the cluster */
+struct cs_device_class cs_search_device(const struct cs_search_problem *problem);
 /* what exchanges of so many ranks ask of a device: its links are those between them */
 struct cs_device_class cs_search_replica_link(const struct cs_search_problem *problem,
                                               int32_t shards, int32_t tp);

@@ -112,7 +112,8 @@ static void send(struct maker *m, const struct cs_order_item *x)
         if (*channel < 0)
             *channel = r->n_channels++;
         *message_at(m, edge->id, !is_fwd, x->slot) = r->n_messages;
-        r->message[r->n_messages++] = (struct cs_replay_message){edge->id, *channel};
+        r->message[r->n_messages++] = (struct cs_replay_message){
+            edge->id, *channel, is_fwd ? CS_FLOW_ROWS : CS_FLOW_GRADIENTS};
     }
 }
 
@@ -271,8 +272,10 @@ int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int6
         occupy(&m, i);
         makespan = m.end[i] > makespan ? m.end[i] : makespan;
         for (int32_t k = r->first_message[i]; k < r->first_message[i + 1]; k++) {
-            int64_t *channel = &m.free_at[r->message[k].channel];
-            *channel = (*channel > m.end[i] ? *channel : m.end[i]) + hop[r->message[k].edge];
+            const struct cs_replay_message *x = &r->message[k];
+            int64_t *channel = &m.free_at[x->channel];
+            *channel =
+                (*channel > m.end[i] ? *channel : m.end[i]) + hop[CS_FLOWS * x->edge + x->flow];
             m.arrival[k] = *channel;
         }
     }

@@ -26,6 +26,7 @@ struct cs_replay {
 
     struct cs_replay_message {
         int32_t edge, channel; /* channel: of a rank to another */
+        int32_t flow;          /* enum cs_edge_flow */
     } * message;
 };
 
@@ -43,7 +44,7 @@ struct cs_replay_lanes {
     const struct cs_context_group *slot; /* (n_slots) */
 };
 
-/* cost: (n_items) ns; hop: (n_edges) ns of a message; lanes NULL: all ranks of a stage have every slot. The
+/* cost: (n_items) ns; hop: (n_edges, CS_FLOWS) ns of a message; lanes NULL: all ranks of a stage have every slot. The
  * makespan. */
 int64_t cs_replay_run(const struct cs_replay *replay, const int64_t *cost, const int64_t *hop,
                       const struct cs_replay_lanes *lanes, int64_t *scratch);

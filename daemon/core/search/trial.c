@@ -5,14 +5,12 @@
 #include <string.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/edges.h"
 #include "core/plan/cost/round.h"
 #include "core/sched/traits.h"
 
-/* as a plan of the candidate has it (cs_search_spec) */
-static int32_t rows_each(const struct cs_trial *t, int32_t b)
+int32_t cs_trial_rows_each(const struct cs_trial *t)
 {
-    if (b != t->llm || t->option[b]->cp < 2)
+    if (t->option[t->llm]->cp < 2)
         return 0;
     return t->c->context_rows > 0 ? t->c->context_rows : t->problem->context_rows;
 }
@@ -24,7 +22,8 @@ static void add_rows(const struct cs_trial *t, int32_t b, struct cs_search_layer
     const struct cs_search_option *o = t->option[b];
     const int32_t seq = (int32_t)t->problem->branch[b].rows;
     const struct cs_context_degrees all = {.ranks = o->cp},
-                                    few = {.ranks = o->cp, .rows_each = rows_each(t, b)};
+                                    few = {.ranks = o->cp,
+                                           .rows_each = b == t->llm ? cs_trial_rows_each(t) : 0};
     if (few.rows_each == 0)
         return;
     const int32_t room = cs_context_room(seq, o->cp, few.rows_each),
@@ -86,6 +85,10 @@ void cs_trial_start(struct cs_trial *t, const struct cs_search_problem *problem,
                            .chunks = found->chunks,
                            .scratch = scratch};
     t->slots = (options->batch_slots + t->c->dp - 1) / t->c->dp;
+    t->repeats = t->c->dp;
+    for (int32_t b = 0; b < problem->n_branches; b++)
+        if (t->c->place[b] == CS_PLACE_OWN)
+            t->repeats = cs_common_divisor(t->repeats, t->c->own_dp[b]);
     for (int32_t b = 0; b < problem->n_branches; b++) {
         t->option[b] = &problem->branch[b].option[t->c->option[b]];
         fill_layers(t, b);
@@ -148,16 +151,20 @@ struct cs_trial_part *cs_trial_part_of(const struct cs_trial *t, int32_t stage, 
     return &t->part[stage * t->problem->n_branches + b];
 }
 
+/* What is made again is part of the half that the layer has: that of its input's gradients, if it has one. */
 void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_layer *l, int32_t n)
 {
     for (int32_t i = 0; i < n; i++, l++) {
         const bool is_redone = l->redo_ns > 0 && l->redo_ns >= l->fwd_ns; /* with its waits */
         part->fwd_ns += l->fwd_ns;
-        part->bwd_input_ns += l->bwd_input_ns + l->redo_ns;
+        part->bwd_input_ns += l->bwd_input_ns;
         part->bwd_weight_ns += l->bwd_weight_ns;
         part->fwd_fixed_ns += l->fwd_fixed_ns;
-        part->bwd_fixed_ns += l->bwd_fixed_ns + (is_redone ? l->fwd_fixed_ns : 0);
+        part->bwd_fixed_ns += l->bwd_fixed_ns;
         part->weight_fixed_ns += l->weight_fixed_ns;
+        *(l->needs_input_grad ? &part->bwd_input_ns : &part->bwd_weight_ns) += l->redo_ns;
+        *(l->needs_input_grad ? &part->bwd_fixed_ns : &part->weight_fixed_ns) +=
+            is_redone ? l->fwd_fixed_ns : 0;
     }
 }
 
@@ -215,74 +222,6 @@ static void add_on_llm(struct cs_trial *t, int32_t b, int32_t first_rank)
     }
 }
 
-static void add_edge(struct cs_trial *t, int32_t from, int32_t to)
-{
-    struct cs_plan *plan = t->plan;
-    bool has_grad = plan->stages[from].has_backward && plan->stages[to].has_backward;
-    plan->edges[plan->n_edges] = (struct cs_edge){
-        .id = plan->n_edges, .feed = -1, .from = from, .to = to, .has_grad = has_grad};
-    plan->stages[to].needs_input_grad = plan->stages[to].needs_input_grad || has_grad;
-    plan->n_edges++;
-}
-
-/* first rank of the cluster on which a stage's ranks are */
-static int32_t cluster_rank(const struct cs_trial *t, int32_t stage)
-{
-    const struct cs_stage *s = &t->plan->stages[stage];
-    int32_t base = 0, b = t->c->place[s->branch] == CS_PLACE_OWN ? s->branch : t->llm;
-    int32_t index = s->rank - t->first_rank[b];
-    for (int32_t e = 0; e < b; e++)
-        if (t->c->place[e] == CS_PLACE_OWN)
-            base += t->c->own_dp[e] * t->c->pp[e] * t->option[e]->tp * t->option[e]->cp;
-    return base + index * t->c->own_dp[b] * t->option[b]->tp * t->option[b]->cp;
-}
-
-/* Rows go from ranks of a part to those of another as they would in a plan (core/plan/primitive.h); what these
- * put together afterwards counts here. */
-static int64_t hop_ns(const struct cs_trial *t, const struct cs_edge *edge)
-{
-    const struct cs_search_problem *p = t->problem;
-    const int32_t b = t->plan->stages[edge->from].branch, to = t->plan->stages[edge->to].branch;
-    const int32_t senders = t->option[b]->tp, receivers = t->option[to]->tp;
-    if (t->plan->stages[edge->from].rank == t->plan->stages[edge->to].rank)
-        return 0;
-    const int64_t bytes =
-        cs_share_ns(cs_candidate_share(p, t->c, b), cs_trial_rows(t, b, to != b, t->option[b]->cp));
-    const bool leaves = cluster_rank(t, edge->from) / p->ranks_per_node !=
-                        cluster_rank(t, edge->to) / p->ranks_per_node;
-    const struct cs_link_curve link = {.latency_ns = p->link_latency_ns,
-                                       .bytes_per_s = p->link_bytes_per_s},
-                               channel = p->channel.bytes_per_s > 0 ? p->channel : link;
-    const struct cs_edge_links links = {
-        .latency_ns = leaves ? p->net_latency_ns : channel.latency_ns,
-        .bytes_per_s = leaves ? p->net_bytes_per_s : channel.bytes_per_s,
-        .part_latency_ns = p->link_latency_ns,
-        .part_bytes_per_s = p->link_bytes_per_s};
-    const struct cs_edge_cost whole = cs_primitive_cost(CS_PRIMITIVE_POINT_TO_POINT, senders,
-                                                        receivers, bytes, &links),
-                              cut = cs_primitive_cost(CS_PRIMITIVE_STRIPED, senders, receivers,
-                                                      bytes, &links);
-    return receivers > 1 && cut.ns + cut.part_ns < whole.ns ? cut.ns + cut.part_ns : whole.ns;
-}
-
-static void add_edges(struct cs_trial *t)
-{
-    int32_t to = t->first_stage[t->llm];
-    for (int32_t b = 0; b <= t->llm; b++) {
-        int32_t first = t->first_stage[b], n = cs_trial_stages(t, b);
-        for (int32_t s = 0; s + 1 < n; s++)
-            add_edge(t, first + s, first + s + 1);
-        if (b == t->llm || t->c->place[b] == CS_PLACE_REPLICATED)
-            continue;
-        if (t->c->place[b] == CS_PLACE_OWN)
-            add_edge(t, first + n - 1, to);
-        for (int32_t r = 0; t->c->place[b] == CS_PLACE_COLOCATED && r < t->c->pp[t->llm]; r++)
-            add_edge(t, first + r, to);
-    }
-    for (int32_t e = 0; e < t->plan->n_edges; e++)
-        t->hop[e] = hop_ns(t, &t->plan->edges[e]);
-}
-
 static int32_t most_stages(const struct cs_trial *t)
 {
     int32_t n = 0;
@@ -293,15 +232,17 @@ static int32_t most_stages(const struct cs_trial *t)
 
 void cs_trial_lower(struct cs_trial *t)
 {
-    int32_t n = most_stages(t), llm_rank = 0;
+    const int32_t n = most_stages(t), edges = cs_trial_most_edges(t);
+    int32_t llm_rank = 0;
     t->plan = CS_NEW(t->scratch, struct cs_plan);
     t->plan->stages = CS_NEW_ARRAY(t->scratch, struct cs_stage, n + 1);
-    t->plan->edges = CS_NEW_ARRAY(t->scratch, struct cs_edge, n + 1);
+    t->plan->edges = CS_NEW_ARRAY(t->scratch, struct cs_edge, edges + 1);
     t->share = CS_NEW_ARRAY(t->scratch, struct cs_slot_share, n + 1);
     t->group = CS_NEW_ARRAY(t->scratch, int32_t, n + 1);
     t->part = CS_NEW_ARRAY(t->scratch, struct cs_trial_part, (n + 1) * t->problem->n_branches);
     t->saved = CS_NEW_ARRAY(t->scratch, int64_t, n + 1);
-    t->hop = CS_NEW_ARRAY(t->scratch, int64_t, n + 1);
+    t->behind = CS_NEW_ARRAY(t->scratch, int32_t, edges + 1);
+    t->hop = CS_NEW_ARRAY(t->scratch, int64_t, CS_FLOWS * (edges + 1));
     for (int32_t b = 0; b < t->llm; b++)
         llm_rank += t->c->place[b] == CS_PLACE_OWN ? t->c->pp[b] : 0;
     for (int32_t b = 0; b <= t->llm; b++) {
@@ -316,7 +257,7 @@ void cs_trial_lower(struct cs_trial *t)
     t->plan->schedule = cs_plan_schedule((int)t->found->schedule)->name;
     t->plan->slots = t->slots;
     t->plan->head_stage = t->plan->embed_stage = t->plan->n_stages - 1;
-    add_edges(t);
+    cs_trial_add_edges(t);
 }
 
 enum cs_status cs_trial_replay(const struct cs_trial *t, int32_t slots, struct cs_replay **out,

@@ -18,6 +18,7 @@ struct cs_trial {
     struct cs_found *found;
     const struct cs_candidate *c;
     int32_t llm, slots, chunks;
+    int32_t repeats; /* as the plan's: divides the replicas of every branch */
     const struct cs_search_option *option[CS_SEARCH_MAX_BRANCHES];
     /* layers with the branch's share of a slot and the collectives of its zero level */
     struct cs_search_layer *layer[CS_SEARCH_MAX_BRANCHES];
@@ -30,7 +31,8 @@ struct cs_trial {
     int32_t *group;              /* (n_stages) first chunk of its rank and branch */
     struct cs_trial_part *part;  /* (n_stages, n_branches) */
     int64_t *saved;              /* (n_stages) bytes that a slot keeps */
-    int64_t *hop;                /* (n_edges) */
+    int32_t *behind;             /* (n_edges) the layer of its branch whose rows it carries */
+    int64_t *hop;                /* (n_edges, CS_FLOWS) */
     int32_t first_stage[CS_SEARCH_MAX_BRANCHES];
     int32_t first_rank[CS_SEARCH_MAX_BRANCHES]; /* of the pipeline; own branches */
 
@@ -70,6 +72,11 @@ void cs_trial_add_encoders(const struct cs_trial *trial, struct cs_memory *memor
  * cap with as many slots in flight as its place asks for; ties: the earliest cut. CS_PLAN. */
 enum cs_status cs_trial_cut(struct cs_trial *trial, struct cs_arena *arena,
                             struct cs_err *err) CS_NODISCARD;
+/* plan.context_rows of a plan of the candidate (cs_search_spec) */
+int32_t cs_trial_rows_each(const struct cs_trial *trial);
+/* edges at most; fills them, behind and hop, and adds what stages do for them. Stages are there. */
+int32_t cs_trial_most_edges(const struct cs_trial *trial);
+void cs_trial_add_edges(struct cs_trial *trial);
 /* stages, edges, times and bytes from found->sizes */
 void cs_trial_lower(struct cs_trial *trial);
 void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_layer *layer,

@@ -14,6 +14,7 @@
 #include "core/plan/cost/stage/windows.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/cost/tensors.h"
+#include "core/plan/derive.h"
 #include "core/plan/make/planner.h"
 #include "core/search/problem/builder.h"
 
@@ -152,7 +153,8 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
                          : cs_over(at.work.tokens, at.cp);
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad,
-                                    .is_head = layer->kind == CS_LAYER_HEAD};
+                                    .is_head = layer->kind == CS_LAYER_HEAD,
+                                    .reads_own_rows = cs_layer_reads_own_rows(layer, at.sp, at.cp)};
     time_layer(b, layer, &at, out);
     time_ways(b, layer, at, out);
     int64_t redo = cs_problem_redo_ns(b, layer, &at, out->fwd_ns);
@@ -307,6 +309,34 @@ static double quad_share(const struct cs_problem_builder *b, const struct cs_bra
     return all > 0 ? (double)(all - linear) / (double)all : 0;
 }
 
+static void add_rows(const struct cs_problem_builder *b, const struct cs_branch *from,
+                     struct cs_search_branch *out)
+{
+    const int element = cs_device_element_bytes(b->device);
+    struct cs_search_cut_rows *behind =
+        CS_NEW_ARRAY(b->arena, struct cs_search_cut_rows, from->n_layers + 1);
+    for (int32_t i = 0; i + 1 < from->n_layers; i++) {
+        const struct cs_layer_rows rows =
+            cs_layer_rows(b->graph, &b->budget, from->first_layer + i, -1);
+        behind[i] = (struct cs_search_cut_rows){rows.rows * rows.width * element, rows.load_bytes,
+                                                rows.is_read_whole};
+    }
+    out->behind = behind;
+}
+
+static void add_feeds(const struct cs_problem_builder *b, int32_t branch,
+                      struct cs_search_branch *out)
+{
+    const struct cs_graph *graph = b->graph;
+    struct cs_search_feed *feed = CS_NEW_ARRAY(b->arena, struct cs_search_feed, graph->n_feeds + 1);
+    for (int32_t f = 0; f < graph->n_feeds; f++)
+        if (graph->feeds[f].from == branch)
+            feed[out->n_feeds++] = (struct cs_search_feed){
+                graph->feeds[f].from_layer - graph->branches[branch].first_layer,
+                graph->feeds[f].to_layer - graph->branches[graph->feeds[f].to].first_layer};
+    out->feed = feed;
+}
+
 static void add_branch(const struct cs_problem_builder *b, int32_t branch,
                        struct cs_search_branch *out)
 {
@@ -325,6 +355,8 @@ static void add_branch(const struct cs_problem_builder *b, int32_t branch,
     out->rows = rows;
     out->item_rows = e >= 0 && !from->has_one_size ? b->budget.enc[e].item_rows : 0;
     out->quad_share = quad_share(b, from);
+    add_rows(b, from, out);
+    add_feeds(b, branch, out);
     add_options(b, branch, out);
 }
 
@@ -383,7 +415,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .bytes_per_s = cluster->device->bytes_per_s,
                                           .link_bytes_per_s = cluster->device->link_bytes_per_s,
                                           .link_latency_ns = cluster->device->link_latency_ns,
-                                          .channel = cs_channel_of(cluster->device),
+                                          .stripes = spec->stripes,
                                           .units = cluster->device->units,
                                           .measured = cluster->device->measured,
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,

@@ -26,7 +26,19 @@ struct cs_search_layer {
     int64_t work_bytes;                            /* while the layer runs */
     const struct cs_search_heads *heads;           /* of work_bytes; NULL: none move */
     bool is_trained, needs_input_grad;
-    bool is_head; /* makes its gradients in its forward */
+    bool is_head;        /* makes its gradients in its forward */
+    bool reads_own_rows; /* at an end of a stage (core/plan/derive.h) */
+};
+
+/* What goes over a cut behind a layer, of a slot and of all ranks of a context. */
+struct cs_search_cut_rows {
+    int64_t bytes, load_bytes;
+    bool is_read_whole; /* core/plan/derive.h */
+};
+
+/* Rows that an encoder hands to the LLM: who makes them, who takes them in. Layers of their branches. */
+struct cs_search_feed {
+    int32_t from_layer, to_layer;
 };
 
 struct cs_search_option {
@@ -49,7 +61,10 @@ struct cs_search_branch {
     int32_t n_layers, n_options;
     const struct cs_search_option *option;
     int64_t inner_bytes; /* rows between its stages, of one slot, before they are cut by tp * cp */
-    int64_t out_bytes;   /* rows it hands to the LLM */
+    int64_t out_bytes;   /* rows it hands to the LLM, over each feed */
+    const struct cs_search_cut_rows *behind; /* (n_layers); NULL: inner_bytes behind every layer */
+    const struct cs_search_feed *feed;       /* (n_feeds) */
+    int32_t n_feeds;                         /* 0: one, from its last layer to the LLM's first */
     int32_t n_items; /* of a slot: what more replicas of an encoder share; 0: it cannot be shared */
     int64_t rows;    /* of a slot */
     /* Encoder whose items differ in size: of the largest. A sample's rows are taken for one item, those
@@ -81,7 +96,7 @@ struct cs_search_problem {
                                                 * takes no time */
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
-    struct cs_link_curve channel;              /* of messages within a node; 0: the link's */
+    const char *stripes;                       /* plan.stripes; NULL: "auto" */
     int32_t units;                             /* of a device (core/plan/cluster.h) */
     const struct cs_link_curves *measured;     /* within a node; NULL: rings over the link */
     struct cs_search_optimizer optimizer;
