@@ -414,8 +414,7 @@ static void what_is_shown_is_what_is_mapped(void **state)
             for (int32_t r = 0; r < ranks; r++) {
                 const double shown = view.load[how][r];
                 sum += shown;
-                if (how != CS_BALANCE_EXACT && /* which searches for longer when it maps */
-                    !(fabs(shown * view.even - load[r].work) <= 1e-9 * (1 + load[r].work)))
+                if (!(fabs(shown * view.even - load[r].work) <= 1e-9 * (1 + load[r].work)))
                     fail_msg("%s, rank %d: %g shown, %g mapped",
                              cs_balance_how_name((enum cs_balance_how)how), (int)r,
                              shown * view.even, load[r].work);

@@ -71,14 +71,22 @@ void cs_context_weigh(const struct cs_mask_plan *masks, int32_t n_masks,
         out->even += work[b] / ranks;
 }
 
+/* 0: as many as the rule has by itself */
+static int64_t nodes_of(enum cs_balance_how how, int32_t ranks)
+{
+    if (how != CS_BALANCE_EXACT)
+        return 0;
+    return ranks <= 16 ? CS_CONTEXT_NODES : CS_CONTEXT_NODES * 16 / ranks;
+}
+
 enum cs_status cs_context_deal(const struct cs_context_blocks *blocks, enum cs_balance_how how,
-                               int32_t ranks, int64_t nodes, struct cs_arena *arena,
-                               int32_t **owner, struct cs_err *err)
+                               int32_t ranks, struct cs_arena *arena, int32_t **owner,
+                               struct cs_err *err)
 {
     const struct cs_balance_options options = {
         .how = how,
         .ranks = ranks,
-        .nodes = nodes,
+        .nodes = nodes_of(how, ranks),
         .cap = is_capped(how) ? cs_context_cap(blocks->n, ranks) : 0};
     struct cs_balance_result result;
     CS_TRY(cs_balance(blocks->work, blocks->n, &options, arena, &result, err));
@@ -95,7 +103,7 @@ static enum cs_status map_blocks(const struct cs_mask_plan *masks, int32_t n_mas
     struct cs_context_blocks blocks;
     int32_t *of_block;
     cs_context_weigh(masks, n_masks, cost, ranks, arena, &blocks);
-    CS_TRY(cs_context_deal(&blocks, how, ranks, 0, arena, &of_block, err));
+    CS_TRY(cs_context_deal(&blocks, how, ranks, arena, &of_block, err));
     for (int32_t i = 0; i < blocks.n_rows; i++) {
         owner[i] = of_block[i / blocks.block];
         load[owner[i]].rows++;

@@ -5,6 +5,10 @@
 
 #include "core/plan/tokens/balance.h"
 
+/* A slot is dealt out while a step waits for it: the exact rule looks at so many assignments, 16 / ranks of
+ * them on more than 16 ranks. */
+enum { CS_CONTEXT_NODES = 1 << 14 };
+
 /* What a row costs: of every kind of attention the pairs that its mask allows, and the rest. */
 struct cs_context_cost {
     double per_row;
@@ -40,10 +44,10 @@ struct cs_context_blocks {
 void cs_context_weigh(const struct cs_mask_plan *masks, int32_t n_masks,
                       const struct cs_context_cost *cost, int32_t ranks, struct cs_arena *arena,
                       struct cs_context_blocks *out);
-/* owner: (blocks->n) in the arena. nodes as in struct cs_balance_options. */
+/* owner: (blocks->n) in the arena. */
 enum cs_status cs_context_deal(const struct cs_context_blocks *blocks, enum cs_balance_how how,
-                               int32_t ranks, int64_t nodes, struct cs_arena *arena,
-                               int32_t **owner, struct cs_err *err) CS_NODISCARD;
+                               int32_t ranks, struct cs_arena *arena, int32_t **owner,
+                               struct cs_err *err) CS_NODISCARD;
 
 /* Who needs which keys under a mask: need (ranks, blocks of n_rows) is 1 where some row of the rank
  * sees some row of the block. owner: of a map as above. Where that is not known in closed form, ranks

@@ -53,8 +53,7 @@ static enum cs_status add_loads(const struct cs_context_blocks *blocks, struct c
     for (int how = 0; how < CS_BALANCE_HOWS; how++) {
         double *load = out->load[how] = CS_NEW_ARRAY(arena, double, out->ranks);
         int32_t *owner;
-        CS_TRY(cs_context_deal(blocks, (enum cs_balance_how)how, out->ranks, CS_BALANCE_BEST_NODES,
-                               arena, &owner, err));
+        CS_TRY(cs_context_deal(blocks, (enum cs_balance_how)how, out->ranks, arena, &owner, err));
         for (int32_t b = 0; b < blocks->n; b++)
             load[owner[b]] += blocks->work[b];
         for (int32_t r = 0; r < out->ranks; r++)

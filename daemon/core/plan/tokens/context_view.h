@@ -20,7 +20,7 @@ struct cs_context_view {
 };
 
 /* Arguments as of cs_context_map. encoder (n_rows): whose row it is, below 26, -1 text; NULL: all are
- * text. Loads in the arena. The exact rule looks for a short while only. */
+ * text. Loads in the arena. */
 enum cs_status cs_context_view_make(const struct cs_mask_plan *masks, int32_t n_masks,
                                     const struct cs_context_cost *cost, int32_t ranks,
                                     const int8_t *encoder, struct cs_arena *arena,
