@@ -12,6 +12,8 @@
 #include "core/plan/cost/links.h"
 #include "core/search/search.h"
 
+enum { MOST_OTHERS = 4 };
+
 /* a step at full slots, then of sampled batches where there are any */
 static const struct cs_column sweep_columns[] = {
     {"#",        2,  0, 0, CS_ALIGN_RIGHT},
@@ -256,8 +258,7 @@ void cs_explain_text(const json_t *explanation, bool compares, int width, struct
     list_text("why this plan", json_object_get(explain, "cut"), out);
     list_text("what binds", json_object_get(explain, "binds"), out);
     if (json_array_size(others) > 0)
-        cs_buf_adds(out,
-                    "\nthe best plans with other numbers of stages, schedules and placements\n");
+        cs_buf_adds(out, "\nthe best plans that jobs run on these devices, against this one\n");
     json_array_foreach((json_t *)(uintptr_t)others, i, row)
     {
         struct cs_found_cells c;
@@ -273,39 +274,43 @@ void cs_explain_text(const json_t *explanation, bool compares, int width, struct
 
 /* A given plan */
 
-/* what jobs run: one replica, neither tp nor cp, everything kept */
-static struct cs_search_options bare(const struct cs_plan *plan, const struct cs_graph *graph)
+static int32_t at_least_one(int32_t n)
 {
-    struct cs_search_options o = {.batch_slots = plan->slots,
-                                  .recomputes = 1u << CS_RECOMPUTE_NONE,
-                                  .zeros = 1,
-                                  .dp = 1,
-                                  .top = 4};
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        o.fix[b].tp = o.fix[b].cp = o.fix[b].ep = 1;
-    return o;
+    return n > 1 ? n : 1;
 }
 
-static int32_t ranks_of(const struct cs_plan *plan, int32_t branch, int32_t *n_stages)
+/* The branch as the job asks for it: encoders on the ranks of the LLM have its, shared as it takes most. */
+static void fix_branch(const struct cs_spec *spec, const struct cs_plan *plan,
+                       const struct cs_graph *graph, int32_t b, int32_t place,
+                       struct cs_search_options *o)
 {
-    int32_t first = INT32_MAX, last = -1;
-    *n_stages = 0;
-    for (int32_t i = 0; i < plan->n_stages; i++) {
-        if (plan->stages[i].branch != branch)
-            continue;
-        ++*n_stages;
-        first = plan->stages[i].rank < first ? plan->stages[i].rank : first;
-        last = plan->stages[i].rank > last ? plan->stages[i].rank : last;
-    }
-    return last - first + 1;
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, graph->branches[b].name);
+    enum cs_recompute recompute = CS_RECOMPUTE_NONE;
+    int32_t n_stages = 0;
+    if (given == NULL)
+        return;
+    for (int32_t i = 0; i < plan->n_stages; i++)
+        n_stages += plan->stages[i].branch == b;
+    (void)cs_recompute_from_name(given->recompute, &recompute);
+    o->fix[b].recompute = 1 + (int32_t)recompute;
+    o->zeros |= 1u << at_least_one(given->zero);
+    o->fix[b].ep = at_least_one(given->ep);
+    o->fix[b].pp = b == graph->llm || place == CS_PLACE_OWN ? given->pp : 1;
+    if (b != graph->llm)
+        o->fix[b].place = 1 + place;
+    else
+        o->fix[b].vpp = n_stages / at_least_one(given->pp);
+    if (b != graph->llm && place != CS_PLACE_OWN)
+        return;
+    o->fix[b].tp = at_least_one(given->tp);
+    o->fix[b].cp = at_least_one(given->cp);
+    o->fix[b].dp = given->dp > 0 ? given->dp : at_least_one(spec->dp);
 }
 
-/* the options under which the plan is the only layout */
-static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph *graph,
-                               const struct cs_plan *plan, struct cs_search_options *o,
-                               struct cs_err *err)
+/* The options under which the plan is the only layout; false: the search does not know its kind. */
+static bool fix_plan(const struct cs_spec *spec, const struct cs_graph *graph,
+                     const struct cs_plan *plan, struct cs_search_options *o)
 {
-    int32_t llm = graph->llm, n = 0;
     enum cs_schedule_id schedule = CS_SCHEDULE_1f1b;
     const char *modality =
         spec->modality ? spec->modality : cs_placement_table[CS_PLACE_OWN].modality;
@@ -314,33 +319,35 @@ static enum cs_status fix_plan(const struct cs_spec *spec, const struct cs_graph
                     cs_search_schedule_from_name(plan->schedule, &schedule);
     bool is_shared = is_known && cs_plan_schedule((int)schedule)->layout == CS_LAYOUT_COLOCATED;
     if (!is_known || (graph->n_encoders > 0 && of == CS_PLACE_COLOCATED) != is_shared)
-        return cs_fail(err, CS_PLAN,
-                       "a plan that is %s under %s cannot be explained: the search does not know "
-                       "it; ask for parallel or replicated encoders, or for anchors",
-                       modality, plan->schedule);
+        return false;
+    if (graph->n_encoders == 0)
+        of = CS_PLACE_OWN;
     o->schedules = 1u << schedule;
-    o->modalities = 1u << (graph->n_encoders > 0 ? of : CS_PLACE_OWN);
-    o->fix[llm].pp = ranks_of(plan, llm, &n);
-    o->fix[llm].vpp = n / o->fix[llm].pp;
-    for (int32_t b = 0; b < graph->n_branches; b++) {
-        if (b == llm)
-            continue;
-        (void)ranks_of(plan, b, &n);
-        o->fix[b].place = 1 + of;
-        o->fix[b].pp = of == CS_PLACE_OWN ? n : 1;
-    }
-    return CS_OK;
+    o->modalities = 1u << of;
+    for (int32_t b = 0; b < graph->n_branches; b++)
+        fix_branch(spec, plan, graph, b, of, o);
+    o->dp = o->fix[graph->llm].dp;
+    return true;
 }
 
-static json_t *others_json(const struct cs_search_result *found, const struct cs_search_plan *given)
+/* What the plan says of itself. */
+static json_t *own_words(const struct cs_plan *plan, const char *why_no_more)
+{
+    json_t *cut = json_array(), *binds = json_array();
+    for (int32_t i = 0; i < plan->n_why; i++)
+        json_array_append_new(cut, json_string(plan->why[i]));
+    json_array_append_new(binds, json_string(why_no_more));
+    return json_pack("{s:{s:o s:o}}", "explain", "cut", cut, "binds", binds);
+}
+
+static json_t *others_json(const struct cs_search_result *found, int64_t given_ns)
 {
     json_t *all = json_array();
     for (int32_t i = 0; i < found->n_plans; i++) {
         char text[64];
         const struct cs_search_plan *p = &found->plan[i];
-        double percent = given->step_ns > 0 ? 100.0 * (double)(p->step_ns - given->step_ns) /
-                                                  (double)given->step_ns
-                                            : 0;
+        double percent =
+            given_ns > 0 ? 100.0 * (double)(p->step_ns - given_ns) / (double)given_ns : 0;
         snprintf(text, sizeof text, "%+.1f%%", percent);
         json_t *row = cs_search_plan_json(p);
         json_object_set_new(row, "against", json_string(text));
@@ -349,25 +356,52 @@ static json_t *others_json(const struct cs_search_result *found, const struct cs
     return all;
 }
 
+/* Of a layout that is searched for: what its search says, of another one its plan's own reasons. */
+static json_t *explain_given(const struct cs_spec *spec, const struct cs_graph *graph,
+                             const struct cs_plan *plan, const struct cs_cluster *cluster,
+                             const struct cs_profile *profile, struct cs_arena *arena,
+                             int64_t *step_ns)
+{
+    struct cs_search_options own = {.batch_slots = plan->slots,
+                                    .top = 1,
+                                    .explains = true,
+                                    .n_refine = -1, /* cut as the plan is */
+                                    .may_leave_node = true};
+    struct cs_search_result given;
+    struct cs_err err;
+    *step_ns = plan->predicted_step_ns;
+    if (!fix_plan(spec, graph, plan, &own))
+        return own_words(plan, "not known: no search looks at encoders placed so under this "
+                               "schedule");
+    if (cs_search(spec, graph, cluster, profile, &own, arena, &given, &err) != CS_OK)
+        return own_words(plan,
+                         cs_arena_printf(arena, "not known, the search refuses it: %s", err.text));
+    *step_ns = given.plan[0].step_ns;
+    json_t *out = cs_search_result_json(&given);
+    json_object_del(out, "plans");
+    json_object_del(out, "schema");
+    return out;
+}
+
 enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
                                const struct cs_plan *plan, const struct cs_here *here,
                                struct cs_arena *arena, json_t **out, struct cs_err *err)
 {
-    struct cs_search_options options = bare(plan, graph), own = options;
-    struct cs_search_result given, found;
+    const struct cs_search_options options = {
+        .batch_slots = plan->slots, .top = MOST_OTHERS, .only_runs = true};
+    struct cs_search_result found = {0};
     struct cs_cluster cluster;
     struct cs_profile *profile;
+    struct cs_err why;
+    int64_t step_ns;
     CS_TRY(cs_spec_cluster(spec, here, arena, &cluster, err));
     CS_TRY(cs_spec_profile(spec, arena, &profile, err));
-    CS_TRY(fix_plan(spec, graph, plan, &own, err));
-    own.explains = true;
-    own.n_refine = -1; /* cut as the plan is */
-    CS_TRY(cs_search(spec, graph, &cluster, profile, &own, arena, &given, err));
-    options.skip_planners = true;
-    CS_TRY(cs_search(spec, graph, &cluster, profile, &options, arena, &found, err));
-    *out = cs_search_result_json(&given);
-    json_object_del(*out, "plans");
-    json_object_del(*out, "schema");
-    json_object_set_new(*out, "others", others_json(&found, &given.plan[0]));
+    *out = explain_given(spec, graph, plan, &cluster, profile, arena, &step_ns);
+    if (cs_search(spec, graph, &cluster, profile, &options, arena, &found, &why) != CS_OK)
+        found.n_plans = 0; /* jobs run none but this one */
+    json_object_set_new(*out, "others", others_json(&found, step_ns));
+    json_t *all = cs_search_result_json(&found);
+    json_object_set(*out, "planners", json_object_get(all, "planners"));
+    json_decref(all);
     return CS_OK;
 }

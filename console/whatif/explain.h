@@ -13,9 +13,8 @@
 void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,
                    struct cs_buf *out);
 /* Explanation of one given plan: {"explain": {"cut": [...], "binds": [...]}, "planners": [...],
- * "others": [...]}: the same cut under search, and the best plans with other numbers of stages,
- * schedules and placements, without replicas, tp or cp like the plan itself. CS_PLAN: a placement
- * that the search does not know. */
+ * "others": [...]}: the search told to look at its layout alone (where that knows none of this kind the plan's
+ * own reasons), then what planners choose on these devices and the best plans that jobs run there. */
 enum cs_status cs_plan_explain(const struct cs_spec *spec, const struct cs_graph *graph,
                                const struct cs_plan *plan, const struct cs_here *here,
                                struct cs_arena *arena, json_t **out,

@@ -68,5 +68,20 @@ done
 for line in 'plan.context changes nothing: rows of llm are not split' 'plan.context_exchange changes nothing' 'plan.stripes changes nothing: no ranks share'; do
   grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }
 done
+# why a plan is as it is: of its own layout, whatever that is, and against what the devices can do
+"$console" plan good/layout_explained.lua --explain --compare --json >out
+python3 -c '
+import json, re
+d = json.load(open("out"))
+step = d["plans"][0]["predicted_step_ns"] / 1e6
+said = [re.search("that alone is .* of ([0-9.]+) ms", s) for s in d["explain"]["cut"]]
+said = [float(m.group(1)) for m in said if m]
+assert len(said) == 1 and abs(said[0] - step) < 0.05 * step, (said, step)
+assert any(b["cp"] > 1 or b["tp"] > 1 for row in d["others"] for b in row["parallel"].values()), d["others"]
+assert all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
+' || { echo "FAIL: a plan is explained as another one"; failed=1; }
+"$console" plan good/layout_explained.lua --explain --set modality=encoder-first >out
+grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known: no search looks at encoders placed so' out ||
+  { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
 printf '%s scripts, %s failed\n' "$n" "$failed"
 [ "$failed" -eq 0 ] && [ "$n" -gt 20 ]

@@ -68,6 +68,8 @@ static bool is_allowed(const struct maker *m, const struct cs_search_option *o)
         return false;
     if (!options->may_leave_node && o->tp * o->cp > m->problem->ranks_per_node)
         return false;
+    if (options->fix[b].recompute > 0 && options->fix[b].recompute != 1 + (int32_t)o->recompute)
+        return false;
     return (options->recomputes >> o->recompute & 1) != 0;
 }
 

@@ -222,8 +222,9 @@ static void find_choice(struct searcher *s, enum cs_search_planner p)
     s->options = own;
     s->out->choice[p].planner = p;
     if (s->n_found == first) {
-        s->out->choice[p].why_not =
-            cs_arena_strdup(s->arena, status == CS_OK ? s->why_not.text : err.text);
+        const char *why = status == CS_OK ? s->why_not.text : err.text;
+        s->out->choice[p].why_not = cs_arena_strdup(
+            s->arena, why[0] != '\0' ? why : "no layout as asked goes with its schedule, 1f1b");
         return;
     }
     qsort(s->found + first, (size_t)(s->n_found - first), sizeof s->found[0], by_time);

@@ -55,7 +55,8 @@ struct cs_search_options {
 
     struct {
         int32_t tp, cp, pp, dp, vpp, ep;
-        int32_t place; /* 1 + enum cs_placement */
+        int32_t place;     /* 1 + enum cs_placement */
+        int32_t recompute; /* 1 + enum cs_recompute */
     } fix[CS_SEARCH_MAX_BRANCHES];
 
     bool has_one_dp; /* of all branches, whatever it is */

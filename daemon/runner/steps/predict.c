@@ -112,11 +112,13 @@ static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
     CS_TRY(write_profile(r, cores, err));
     CS_TRY(simulate(r, &options, true, &step_ns, err));
     r->predicted_step_ns = step_ns;
+    char hop[CS_UNITS_CAP], rest[CS_UNITS_CAP];
+    cs_duration_print(hop, sizeof hop, (uint64_t)r->measured->hop_ns);
+    cs_duration_print(rest, sizeof rest, (uint64_t)r->measured->rest_ns);
     cs_run_note(r, CS_INFO,
-                "calibrated: predicted step %.2f ms (was %.2f ms); beside work a message takes "
-                "%.1f us, a step %.2f ms",
-                (double)step_ns / 1e6, (double)before_ns / 1e6, (double)r->measured->hop_ns / 1e3,
-                (double)r->measured->rest_ns / 1e6);
+                "calibrated: predicted step %.2f ms (was %.2f ms); beside work a message takes %s, "
+                "a step %s",
+                (double)step_ns / 1e6, (double)before_ns / 1e6, hop, rest);
     cs_run_emit_state(r);
     return CS_OK;
 }
