@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/plan/plan_schedule.h"
+#include "core/sched/proof/kept.h"
 #include "core/sched/proof/verify.h"
 #include "core/sched/sim/lab.h"
 #include "core/sched/span_keys.h"
@@ -95,6 +96,26 @@ static void check_live(const struct cs_schedule_info *row, const struct cs_lab_r
     }
 }
 
+/* ... and of them those whose backward is half done. */
+static void check_held(const struct cs_schedule_info *row, const struct cs_program *program,
+                       struct cs_arena *arena)
+{
+    const struct cs_plan *plan = program->plan;
+    int64_t *held = CS_NEW_ARRAY(arena, int64_t, plan->n_stages);
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        held[s] = 1;
+        plan->stages[s].saved_bytes = 0; /* count what is held alone */
+    }
+    for (int32_t s = 0; s < ENCODER + LLM; s++) {
+        const int64_t most = cs_program_kept_bytes(program, plan->stages[s].rank, held, arena);
+        const int64_t said =
+            cs_schedule_held_slots(row, ENCODER + LLM - 1 - s, ENCODER + LLM, SLOTS);
+        if (most != said)
+            fail_msg("%s: stage %d holds %lld slots, its row says %lld", row->name, s,
+                     (long long)most, (long long)said);
+    }
+}
+
 static void check_schedule(const struct cs_schedule_info *row)
 {
     static const double one[] = {1, 1, 1};
@@ -118,6 +139,8 @@ static void check_schedule(const struct cs_schedule_info *row)
     assert_int_equal(has_op(lab->program, CS_OP_BWD), !row->splits_backward);
     if (row->layout == CS_LAYOUT_STAGES)
         check_live(row, &result);
+    if (row->layout == CS_LAYOUT_STAGES)
+        check_held(row, lab->program, arena);
     if (row->layout == CS_LAYOUT_COLOCATED)
         assert_int_equal(encodes_first(lab->program, 0), row->encodes_all);
     cs_arena_free(arena);

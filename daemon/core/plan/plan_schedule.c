@@ -33,6 +33,18 @@ int64_t cs_schedule_live_slots(const struct cs_schedule_info *schedule, int64_t 
     return live[schedule->live] < slots ? live[schedule->live] : slots;
 }
 
+int64_t cs_schedule_held_slots(const struct cs_schedule_info *schedule, int64_t depth, int64_t path,
+                               int64_t slots)
+{
+    const int64_t held[] = {[CS_LIVE_DEPTH] = 1,
+                            [CS_LIVE_ALL] = 1,
+                            [CS_LIVE_PATH] = path - depth,
+                            [CS_LIVE_TWICE] = 1,
+                            [CS_LIVE_TWICE_PATH] = 2 * (path - depth) - 1};
+    const int64_t most = schedule->splits_backward ? held[schedule->live] : 0;
+    return most < slots ? most : slots;
+}
+
 enum cs_status cs_plan_schedule_find(const char *name, const struct cs_schedule_info **out,
                                      struct cs_err *err)
 {

@@ -54,6 +54,9 @@ enum { CS_PLAN_CHUNKS = 2, CS_ANCHOR_WINDOW = 2 };
 /* Live slots of a stage with depth ranks behind it, on a path of `path`, of a step of `slots`. */
 int64_t cs_schedule_live_slots(const struct cs_schedule_info *schedule, int64_t depth, int64_t path,
                                int64_t slots);
+/* ... of them those between the halves of their backward; 0: it is not split. */
+int64_t cs_schedule_held_slots(const struct cs_schedule_info *schedule, int64_t depth, int64_t path,
+                               int64_t slots);
 const struct cs_schedule_info *cs_plan_schedule(int i); /* NULL: past the end */
 /* The names of the schedules that programs can be made for; CS_PLAN lists them. */
 enum cs_status cs_plan_check_schedule(const char *name, struct cs_err *err) CS_NODISCARD;

@@ -1,6 +1,7 @@
 /* Whether jobs run a found plan: what a job's document can say of its layout, and what planner and
  * workers say to that. */
 #include "core/base/units.h"
+#include "core/data/slot.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/forecast.h"
 #include "core/search/search.h"
@@ -110,6 +111,9 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
         status = cs_plan_check_runs(made, err);
     if (status == CS_OK && figures)
         status = foretell(made, graph, cluster, arena, figures, err);
+    if (status == CS_OK && tried.slots > CS_STEP_PACK_SLOTS)
+        status = cs_fail(err, CS_UNSUPPORTED, "%d slots a step, of which jobs have at most %d",
+                         tried.slots, CS_STEP_PACK_SLOTS);
     cs_arena_free(arena);
     return status;
 }

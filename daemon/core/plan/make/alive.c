@@ -30,33 +30,49 @@ static int32_t longest_chain(const struct cs_planner *p)
     return longest + p->cuts.n_stages[llm];
 }
 
+/* Branches feed each other in a circle: encoders on the ranks of several stages of the LLM. */
+static bool is_circle(const struct cs_planner *p)
+{
+    return p->placing.placement->cut == CS_CUT_AS_LLM && !cs_placing_copies(&p->placing) &&
+           p->graph->n_encoders > 0 && p->cuts.n_stages[p->graph->llm] > 1;
+}
+
+/* ranks behind a stage, as its schedule counts them */
+static int32_t depth_of(const struct cs_planner *p, int32_t b, int32_t stage)
+{
+    const int32_t n = p->cuts.n_stages[p->graph->llm];
+    if (is_circle(p))
+        return longest_chain(p) - 1;
+    if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
+        return stage < n ? n - 1 - stage : 0;
+    if (p->placing.placement->cut == CS_CUT_ONCE && b != p->graph->llm)
+        return n - 1;
+    return cs_place_depth(p->graph, &p->cuts, b, stage);
+}
+
 /* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
 double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
 {
     const struct cs_schedule_info *schedule = p->placing.schedule;
     int32_t llm = p->graph->llm, path = longest_chain(p);
-    bool is_circle = p->placing.placement->cut == CS_CUT_AS_LLM &&
-                     !cs_placing_copies(&p->placing) && p->graph->n_encoders > 0 &&
-                     p->cuts.n_stages[llm] > 1;
-    double slots = cs_plan_own_slots(p->plan, p->spec->slots),
-           depth = cs_place_depth(p->graph, &p->cuts, b, stage), alive;
+    double slots = cs_plan_own_slots(p->plan, p->spec->slots), depth = depth_of(p, b, stage), alive;
     if (schedule->layout == CS_LAYOUT_COLOCATED && b != llm)
         return alive_in_copies(p);
-    if (p->placing.placement->cut == CS_CUT_ONCE && b != llm)
-        depth = p->cuts.n_stages[llm] - 1;
-    if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
-        depth = stage < p->cuts.n_stages[llm] ? p->cuts.n_stages[llm] - 1 - stage : 0;
-    if (is_circle)
-        depth = path - 1;
     alive = depth + 1;
     if (p->placing.chunks > 1)
         alive =
             b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
     if (schedule->live != CS_LIVE_DEPTH)
         alive = (double)cs_schedule_live_slots(schedule, (int64_t)depth, path, (int64_t)slots);
-    else if (is_circle) /* encoders and LLM are two chunks */
+    else if (is_circle(p)) /* encoders and LLM are two chunks */
         alive = alive_in_chunks(p, 2, stage);
     return alive < slots ? alive : slots;
+}
+
+int64_t cs_planner_held(const struct cs_planner *p, int32_t b, int32_t stage)
+{
+    return cs_schedule_held_slots(p->placing.schedule, depth_of(p, b, stage), longest_chain(p),
+                                  cs_plan_own_slots(p->plan, p->spec->slots));
 }
 
 /* ... whose activations are on the rank's device */

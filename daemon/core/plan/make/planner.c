@@ -189,13 +189,25 @@ static enum cs_status check_replicas(const struct cs_planner *p, struct cs_err *
                    p->spec->slots, (p->spec->slots + dp - 1) / dp * dp);
 }
 
+/* "a rank of vision.0 and llm.1" */
+static const char *rank_words(const struct cs_planner *p, int32_t rank)
+{
+    struct cs_buf text = {0};
+    cs_buf_adds(&text, "a rank of ");
+    for (int32_t s = 0, n = 0; s < p->plan->n_stages; s++)
+        if (p->plan->stages[s].rank == rank)
+            cs_buf_addf(&text, "%s%s", n++ > 0 ? " and " : "", p->plan->stages[s].name);
+    const char *words = cs_arena_strdup(p->arena, cs_buf_str(&text));
+    cs_buf_free(&text);
+    return words;
+}
+
 /* several stages may share a rank, so the split's cap per stage is not the whole check */
 static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *err)
 {
     int64_t cap = p->cluster->device->mem_bytes;
     const int element = cs_device_element_bytes(p->cluster->device);
     const int32_t slots = cs_plan_own_slots(p->plan, p->spec->slots);
-    const bool is_split = p->placing.schedule->splits_backward;
     for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
         int64_t bytes = 0, work = 0;
         int32_t last = 0, tp = 1, ep = 1;
@@ -204,15 +216,16 @@ static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *er
             if (st->rank != r)
                 continue;
             const int64_t own = cs_stage_scratch_bytes(p->graph, p->plan, s, element);
-            const int64_t held = is_split ? cs_stage_held_bytes(p->graph, p->plan, s, element) : 0;
+            const int64_t held = cs_planner_held(p, st->branch, st->index) *
+                                 cs_stage_held_bytes(p->graph, p->plan, s, element);
             const struct cs_rank_shape shape = cs_plan_shape(p->plan, s);
             work = own > work ? own : work;
             tp = shape.tp > tp ? shape.tp : tp;
             ep = shape.ep > ep ? shape.ep : ep;
             last = st->branch;
-            bytes += st->weight_bytes + st->state_bytes +
-                     (int64_t)(cs_planner_alive(p, st->branch, st->index) *
-                               (double)(st->saved_bytes + held));
+            bytes +=
+                st->weight_bytes + st->state_bytes + held +
+                (int64_t)(cs_planner_alive(p, st->branch, st->index) * (double)st->saved_bytes);
         }
         bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element) +
                  cs_window_bytes(p->cluster->device, p->cluster->devices_per_node, tp, ep);
@@ -221,10 +234,9 @@ static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *er
             cs_bytes_print(needs, sizeof needs, (uint64_t)bytes);
             cs_bytes_print(more, sizeof more, (uint64_t)(bytes - cap));
             *p->full = last;
-            return cs_fail(
-                err, CS_PLAN,
-                "rank %d needs %s, %s more than a %s has; use more stages or shorter slots", r,
-                needs, more, p->cluster->device->name);
+            return cs_fail(err, CS_PLAN,
+                           "%s needs %s, %s more than a %s has; use more stages or shorter slots",
+                           rank_words(p, r), needs, more, p->cluster->device->name);
         }
     }
     return CS_OK;
