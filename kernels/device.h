@@ -85,6 +85,8 @@ struct cs_device_comm_ops {
     /* bytes of every rank, in rank order, to `to`; from may lie in place */
     enum cs_status (*all_gather)(void *comm, const void *from, void *to, size_t bytes, void *stream,
                                  struct cs_err *err);
+    /* whether copy engines do what move asks for, and no multiprocessor: the same on all ranks */
+    int (*moves_by_copy_engines)(const void *comm);
     /* CS_PEER_GONE: an error was noticed beside the calls */
     enum cs_status (*check)(void *comm, struct cs_err *err);
     void (*abort)(void *comm); /* ends what is under way and frees it */
@@ -92,7 +94,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 8
+#define CS_DEVICE_VERSION 9
 
 struct cs_device_properties {
     char name[128];

@@ -28,7 +28,7 @@ shared = {(l["module"], l["kind"], l["tp"], l.get("sp", False)) for l in p["laye
 assert shared >= {("llm", "head", 2, False)} | {(m, "block", 2, sp) for m in ("llm", "vision.encoder") for sp in (False, True)}, shared
 assert {kind for _, kind, _, _ in shared} == {"block", "head"}, shared
 links = {(l["op"], l["ranks"]) for l in p["links"]}
-assert links == {("send", 2)} | {(op, n) for n in (2, 4) for op in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")}, links
+assert links == {("send", 2)} | {(op, n) for n in (2, 4) for op in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "shift")}, links
 assert all(l["latency_ns"] >= 0 and l["bytes_per_s"] > 1e6 for l in p["links"]), p["links"]
 assert at(p["step"]["update"], 100000) > at(p["step"]["clear"], 100000) > 0
 PY

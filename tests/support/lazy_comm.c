@@ -234,6 +234,13 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
     return CS_OK;
 }
 
+/* as large messages of GPUs that share matrices go */
+static int moves_by_copy_engines(const void *comm)
+{
+    const struct member *m = comm;
+    return m->connected == (MESSAGES | SUMS);
+}
+
 static enum cs_status check(void *comm, struct cs_err *err)
 {
     (void)comm;
@@ -290,6 +297,7 @@ const struct cs_device_comm_ops cs_lazy_comm_ops = {
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
     .all_gather = all_gather,
+    .moves_by_copy_engines = moves_by_copy_engines,
     .check = check,
     .abort = abort_comm,
     .close = close_comm,

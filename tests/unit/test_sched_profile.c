@@ -530,6 +530,7 @@ static void exchanges_take_what_was_measured(const struct cs_device_class *devic
     /* not measured: over the ring of the link, here 1000 ns a step and 1500 bytes/s */
     assert_int_equal(cs_exchange_ns(device, CS_LINK_REDUCE_SCATTER, 4, 2000), 3000 + s);
     assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_TO_ALL, 4, 2000), 1000 + s);
+    assert_int_equal(cs_exchange_ns(device, CS_LINK_SHIFT, 4, 1500), 1000 + s);
     assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 1, 1000), 0);
     assert_int_equal(cs_exchange_ns(device, CS_LINK_ALL_REDUCE, 4, 0), 0);
     assert_int_equal(cs_channel_of(device).bytes_per_s, 5000);
@@ -564,6 +565,38 @@ static void exchanges_take_what_points_say(struct made *m, json_t *profile, json
         assert_non_null(strstr(m->err.text, "links[4].points"));
     }
     json_object_del(row, "points");
+}
+
+/* What every rank sends to the next takes as long in groups of any size; where it was not measured, as in older profiles,
+ * as long as an all-to-all of two ranks of twice the bytes. By copy engines it takes nothing from what computes. */
+static void shifts_take_what_was_measured(struct made *m, json_t *profile,
+                                          const struct cs_cluster *cluster)
+{
+    struct cs_cluster own = *cluster;
+    struct cs_profile *read;
+    need(m, cs_profile_read(profile, m->arena, &read, &m->err));
+    cs_profile_cluster(read, m->arena, &own); /* of two 50 ns and 100 MB/s */
+    for (int64_t n = 2; n <= 8; n *= 2) {
+        assert_int_equal(cs_exchange_ns(own.device, CS_LINK_SHIFT, n, 1000), 50 + 20000);
+        assert_int_equal(cs_exchange_latency_ns(own.device, CS_LINK_SHIFT, n), 50);
+    }
+    json_t *row = link_row("shift", 2, 20, 200000000);
+    json_object_set_new(row, "copy_engines", json_true());
+    json_array_append_new(json_object_get(profile, "links"), row);
+    need(m, cs_profile_read(profile, m->arena, &read, &m->err));
+    assert_true(read->link[5].by_copy_engines && !read->link[4].by_copy_engines);
+    cs_profile_cluster(read, m->arena, &own);
+    for (int64_t n = 2; n <= 8; n *= 2) {
+        const struct cs_beside x = cs_exchange_beside(own.device, CS_LINK_SHIFT, n, 1000);
+        assert_true(x.alone_ns == 20 + 5000 && x.beside_ns == x.alone_ns && x.slows <= 0);
+        assert_int_equal(cs_exchange_latency_ns(own.device, CS_LINK_SHIFT, n), 20);
+    }
+    json_t *again = cs_profile_json(read);
+    assert_true(json_equal(json_object_get(again, "links"), json_object_get(profile, "links")));
+    json_decref(again);
+    json_object_set_new(row, "copy_engines", json_string("yes"));
+    assert_int_equal(cs_profile_read(profile, m->arena, &read, &m->err), CS_INVALID);
+    json_object_set_new(row, "copy_engines", json_true());
 }
 
 /* A ring of n ranks takes 2 (n - 1) steps for 2 (n - 1) / n of the bytes; the largest group counts, a message where
@@ -603,6 +636,7 @@ static void links_are_those_that_were_measured(void **state)
     json_t *row = link_row("all-to-all", 2, 50, 100000000);
     json_array_append_new(links, row);
     exchanges_take_what_points_say(&m, profile, row, &cluster);
+    shifts_take_what_was_measured(&m, profile, &cluster);
     json_object_del(json_array_get(links, 0), "bytes_per_s");
     assert_int_equal(cs_profile_read(profile, m.arena, &read, &m.err), CS_INVALID);
     assert_non_null(strstr(m.err.text, "links[0]"));

@@ -300,10 +300,12 @@ static void has_links(const struct cs_profile *p, int n_links)
         {"reduce-scatter", 2},
         {"all-reduce",     2},
         {"all-to-all",     2},
+        {"shift",          2},
         {"all-gather",     4},
         {"reduce-scatter", 4},
         {"all-reduce",     4},
         {"all-to-all",     4},
+        {"shift",          4},
     };
 
     assert_int_equal(p->n_links, n_links);
@@ -319,6 +321,8 @@ static void has_links(const struct cs_profile *p, int n_links)
         assert_int_equal(p->link[i].beside_bytes_per_s > 0, strcmp(p->device, "cpu") != 0);
         assert_true(p->link[i].beside_bytes_per_s <= p->link[i].bytes_per_s);
         assert_true(p->link[i].slows >= 0 && p->link[i].slows <= CS_SLOWS_MOST);
+        assert_int_equal(p->link[i].by_copy_engines,
+                         strcmp(all[i].op, "shift") == 0 && strcmp(p->device, "cpu") != 0);
     }
 }
 
@@ -330,11 +334,11 @@ static void links_are_measured_between_ranks(void **state)
     struct cs_profile p = {.device = "cpu"};
     (void)state;
     need(cs_measure_links(NULL, arena, &p, &err), &err);
-    has_links(&p, 9);
+    has_links(&p, 11);
     need(measure_lazy(1, arena, &p, &err), &err);
     has_links(&p, 0);
     need(measure_lazy(3, arena, &p, &err), &err);
-    has_links(&p, 5);
+    has_links(&p, 6);
     cs_arena_free(arena);
 }
 
@@ -348,7 +352,7 @@ static void a_device_that_is_missing_is_not_waited_for(void **state)
     (void)state;
     assert_int_equal(measure_lazy(4, arena, &p, &err), CS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "no device 3"));
-    has_links(&p, 5);
+    has_links(&p, 6);
     cs_arena_free(arena);
 }
 

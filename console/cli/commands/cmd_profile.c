@@ -118,6 +118,15 @@ static void add_steps(struct cs_buf *text, const struct model *m, const struct c
     }
 }
 
+/* by what shifts went, which jobs take as well; of other exchanges there is one way */
+static const char *way_of(const struct cs_profile *profile, const struct cs_profile_link *link)
+{
+    const bool has_engines = strcmp(profile->device, "cpu") != 0;
+    if (!has_engines || strcmp(link->op, cs_link_op_names[CS_LINK_SHIFT]) != 0)
+        return "";
+    return link->by_copy_engines ? " by copy engines" : " by NCCL";
+}
+
 /* what exchanges between ranks take, and that nothing is known of them */
 static void add_links(struct cs_buf *text, const struct cs_profile *profile)
 {
@@ -126,8 +135,8 @@ static void add_links(struct cs_buf *text, const struct cs_profile *profile)
         char latency[CS_UNITS_CAP], rate[CS_UNITS_CAP];
         cs_duration_print(latency, sizeof latency, (uint64_t)l->latency_ns);
         cs_bytes_print(rate, sizeof rate, (uint64_t)l->bytes_per_s);
-        cs_buf_addf(text, "%s among %d rank%s: %s and %s/s", l->op, l->ranks, CS_PLURAL(l->ranks),
-                    latency, rate);
+        cs_buf_addf(text, "%s among %d rank%s%s: %s and %s/s", l->op, l->ranks, CS_PLURAL(l->ranks),
+                    way_of(profile, l), latency, rate);
         if (l->beside_bytes_per_s > 0) {
             cs_bytes_print(rate, sizeof rate, (uint64_t)l->beside_bytes_per_s);
             cs_buf_addf(text, "; while the device computes %s/s, and computing is %.0f %% slower",

@@ -41,6 +41,7 @@ const char *const cs_link_op_names[CS_LINK_OPS] = {
     [CS_LINK_REDUCE_SCATTER] = "reduce-scatter",
     [CS_LINK_ALL_REDUCE] = "all-reduce",
     [CS_LINK_ALL_TO_ALL] = "all-to-all",
+    [CS_LINK_SHIFT] = "shift",
 };
 
 struct cs_link_curve cs_channel_of(const struct cs_device_class *device)

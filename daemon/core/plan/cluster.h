@@ -8,13 +8,16 @@
 
 #include "core/base/status.h"
 
-/* What ranks of one node exchange; the bytes are those of a message, or of the whole vector. */
+/* What ranks of one node exchange; the bytes are those of a message, or of the whole vector. Shift: every rank sends to
+ * one and receives from another, as rows between products go (worker/layer/sequence_moves.h): on GPUs by copy engines
+ * where these reach all ranks. */
 enum cs_link_op {
     CS_LINK_SEND,
     CS_LINK_ALL_GATHER,
     CS_LINK_REDUCE_SCATTER,
     CS_LINK_ALL_REDUCE,
     CS_LINK_ALL_TO_ALL,
+    CS_LINK_SHIFT,
     CS_LINK_OPS
 };
 

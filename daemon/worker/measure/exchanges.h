@@ -31,6 +31,8 @@ struct cs_exchanges {
     enum cs_status (*after)(struct cs_link_rank *rank, struct cs_err *err);
     size_t small, large; /* bytes that are measured */
     int repeats;         /* in one sample */
+    bool (*by_copy_engines)(
+        const struct cs_link_rank *rank); /* shifts, of a rank that is open; NULL: none are */
     /* All ranks of the group call open. Close waits for the others; abort, before it, where one of them may not come.
      * Both accept what was opened in part. */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);

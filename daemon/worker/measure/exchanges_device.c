@@ -11,6 +11,7 @@ static const enum cs_device_comm_kind uses[CS_LINK_OPS] = {
     [CS_LINK_REDUCE_SCATTER] = CS_DEVICE_COMM_GROUP,
     [CS_LINK_ALL_REDUCE] = CS_DEVICE_COMM_SUMS,
     [CS_LINK_ALL_TO_ALL] = CS_DEVICE_COMM_ROWS,
+    [CS_LINK_SHIFT] = CS_DEVICE_COMM_SUMS,
 };
 
 static const struct cs_device_comm_ops *ops_of(const struct cs_link_rank *m)
@@ -63,6 +64,22 @@ static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs
         move[n++] = (struct cs_device_move){(char *)m->all + at, part, r, 0};
     }
     return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->side, err);
+}
+
+/* to the next rank, from the one before */
+static enum cs_status shift(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    const int n = m->comm->n_ranks, rank = m->comm->rank;
+    const struct cs_device_move move[] = {
+        {m->mine, bytes, (rank + 1) % n,     1},
+        {m->all,  bytes, (rank + n - 1) % n, 0}
+    };
+    return ops_of(m)->move(m->group[CS_LINK_SHIFT], move, CS_ARRAY_LEN(move), m->side, err);
+}
+
+static bool by_copy_engines(const struct cs_link_rank *m)
+{
+    return ops_of(m)->moves_by_copy_engines(m->group[CS_LINK_SHIFT]) != 0;
 }
 
 static enum cs_status before(struct cs_link_rank *m, struct cs_err *err)
@@ -144,12 +161,14 @@ const struct cs_exchanges cs_device_exchanges = {
              [CS_LINK_ALL_GATHER] = {1, gather},
              [CS_LINK_REDUCE_SCATTER] = {1, reduce},
              [CS_LINK_ALL_REDUCE] = {1, all_reduce},
-             [CS_LINK_ALL_TO_ALL] = {1, all_to_all}},
+             [CS_LINK_ALL_TO_ALL] = {1, all_to_all},
+             [CS_LINK_SHIFT] = {1, shift}},
     .before = before,
     .after = after,
     .small = SMALL,
     .large = LARGE,
     .repeats = 32,
+    .by_copy_engines = by_copy_engines,
     .open = open_rank,
     .abort = abort_rank,
     .close = close_rank,

@@ -43,6 +43,17 @@ static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs
     return m->comm->table->exchange(m->comm, x, n, CS_LINK_DEADLINE_MS, err);
 }
 
+/* to the next rank, from the one before */
+static enum cs_status shift(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
+{
+    const int n = m->comm->n_ranks, rank = m->comm->rank;
+    struct cs_xfer x[] = {
+        {.peer = (rank + 1) % n, .data = m->mine, .bytes = bytes,           .is_send = 1},
+        {.peer = (rank + n - 1) % n,                      .data = m->all,            .bytes = bytes}
+    };
+    return m->comm->table->exchange(m->comm, x, CS_ARRAY_LEN(x), CS_LINK_DEADLINE_MS, err);
+}
+
 /* parts of all go to their rank, which adds them */
 static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
@@ -92,7 +103,8 @@ const struct cs_exchanges cs_host_exchanges = {
              [CS_LINK_ALL_GATHER] = {1, gather},
              [CS_LINK_REDUCE_SCATTER] = {1, reduce},
              [CS_LINK_ALL_REDUCE] = {1, all_reduce},
-             [CS_LINK_ALL_TO_ALL] = {1, all_to_all}},
+             [CS_LINK_ALL_TO_ALL] = {1, all_to_all},
+             [CS_LINK_SHIFT] = {1, shift}},
     .small = SMALL,
     .large = LARGE,
     .repeats = 8,

@@ -223,6 +223,11 @@ static enum cs_status move(void *handle, const struct cs_device_move *moves, int
     return told(n, "ncclSend and ncclRecv", n->ncclGroupEnd(), err);
 }
 
+static int moves_by_copy_engines(const void *handle)
+{
+    return ((const struct comm *)handle)->peers != nullptr;
+}
+
 static ncclDataType_t type_of(enum cs_grad_type type)
 {
     return type == CS_GRAD_BF16 ? ncclBfloat16 : ncclFloat32;
@@ -498,6 +503,7 @@ const struct cs_device_comm_ops cs_cuda_comm_ops = {
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
     .all_gather = all_gather,
+    .moves_by_copy_engines = moves_by_copy_engines,
     .check = check,
     .abort = abort_comm,
     .close = close_comm,

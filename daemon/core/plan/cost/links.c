@@ -21,7 +21,7 @@ struct ring {
 
 static struct ring ring_of(enum cs_link_op op, int64_t n)
 {
-    if (op == CS_LINK_SEND)
+    if (op == CS_LINK_SEND || op == CS_LINK_SHIFT)
         return (struct ring){1, n};
     if (op == CS_LINK_ALL_TO_ALL)
         return (struct ring){1, n - 1};
@@ -37,6 +37,20 @@ static int group_of(const struct cs_link_curves *measured, enum cs_link_op op, i
         if (measured->curve[op][g].bytes_per_s > 0 && (best < 0 || (int64_t)2 << best < n))
             best = g;
     return best;
+}
+
+/* An exchange, as what was measured in its place: between two ranks a shift is what an all-to-all of twice the bytes is. */
+struct exchange {
+    enum cs_link_op op;
+    int64_t n, bytes;
+};
+
+static struct exchange as_measured(const struct cs_link_curves *measured, struct exchange x)
+{
+    const bool has_other = group_of(measured, CS_LINK_ALL_TO_ALL, 2) >= 0;
+    if (x.op != CS_LINK_SHIFT || !has_other || group_of(measured, x.op, x.n) >= 0)
+        return x;
+    return (struct exchange){CS_LINK_ALL_TO_ALL, 2, 2 * x.bytes};
 }
 
 static int64_t over_ring(const struct ring *ring, int64_t n, int64_t bytes, int64_t latency_ns,
@@ -66,15 +80,16 @@ int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op,
 {
     if (n < 2 || bytes <= 0)
         return 0;
-    const struct ring ring = ring_of(op, n);
-    const int group = group_of(device->measured, op, n);
+    const struct exchange x = as_measured(device->measured, (struct exchange){op, n, bytes});
+    const struct ring ring = ring_of(x.op, x.n);
+    const int group = group_of(device->measured, x.op, x.n);
     if (group < 0)
-        return over_ring(&ring, n, bytes, device->link_latency_ns, device->link_bytes_per_s);
-    const struct cs_link_curve *m = &device->measured->curve[op][group];
+        return over_ring(&ring, x.n, x.bytes, device->link_latency_ns, device->link_bytes_per_s);
+    const struct cs_link_curve *m = &device->measured->curve[x.op][group];
     const int64_t measured_n = (int64_t)2 << group;
-    const struct ring of = ring_of(op, measured_n);
-    const double more = (double)ring.num * (double)measured_n / ((double)of.num * (double)n),
-                 latency = (double)m->latency_ns, moves = on_curve(m, (double)bytes) - latency;
+    const struct ring of = ring_of(x.op, measured_n);
+    const double more = (double)ring.num * (double)measured_n / ((double)of.num * (double)x.n),
+                 latency = (double)m->latency_ns, moves = on_curve(m, (double)x.bytes) - latency;
     return (int64_t)(latency * (double)ring.steps / (double)of.steps + fmax(moves, 0) * more);
 }
 
@@ -95,9 +110,10 @@ int64_t cs_exchange_latency_ns(const struct cs_device_class *device, enum cs_lin
         links = *device->measured;
         instant.measured = &links;
     }
+    const enum cs_link_op as = as_measured(device->measured, (struct exchange){op, n, 1}).op;
     for (int g = 0; g < CS_LINK_GROUPS; g++)
-        if (links.curve[op][g].bytes_per_s > 0)
-            links.curve[op][g] = (struct cs_link_curve){.latency_ns = links.curve[op][g].latency_ns,
+        if (links.curve[as][g].bytes_per_s > 0)
+            links.curve[as][g] = (struct cs_link_curve){.latency_ns = links.curve[as][g].latency_ns,
                                                         .bytes_per_s = INT64_MAX};
     return cs_exchange_ns(&instant, op, n, 1);
 }

@@ -10,7 +10,8 @@
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes);
 /* What n ranks take for an exchange of so many bytes: as a group of n was measured, or the nearest that was, for each of
  * whose ranks latency and what bytes take grow as on a ring. Else a ring over the link: every rank sends all parts but its own,
- * an all-reduce twice; an all-to-all sends them all at once. One rank, or no bytes, takes no time. */
+ * an all-reduce twice; an all-to-all sends them all at once. A shift that was not measured, as in
+ * older profiles, is an all-to-all between two ranks. One rank, or no bytes, takes no time. */
 int64_t cs_exchange_ns(const struct cs_device_class *device, enum cs_link_op op, int64_t n,
                        int64_t bytes);
 /* What such a group's exchanges were measured to be beside computing; NULL: it was not. */

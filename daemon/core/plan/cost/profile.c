@@ -228,7 +228,8 @@ static enum cs_status read_links(const json_t *list, struct cs_arena *arena,
             .latency_ns = json_integer_value(json_object_get(row, "latency_ns")),
             .bytes_per_s = json_integer_value(json_object_get(row, "bytes_per_s")),
             .beside_bytes_per_s = json_integer_value(json_object_get(row, "beside_bytes_per_s")),
-            .slows = json_number_value(json_object_get(row, "slows"))};
+            .slows = json_number_value(json_object_get(row, "slows")),
+            .by_copy_engines = json_is_true(json_object_get(row, "copy_engines"))};
         if (link->op[0] == '\0' || link->ranks < 2 || link->bytes_per_s < 1)
             return cs_fail(err, CS_INVALID,
                            "profile.links[%d] needs op, ranks (2 and more) and bytes_per_s", i);
@@ -343,6 +344,8 @@ static json_t *links_json(const struct cs_profile *profile)
                                 json_integer((json_int_t)l->beside_bytes_per_s));
             json_object_set_new(json, "slows", json_real(l->slows));
         }
+        if (l->by_copy_engines)
+            json_object_set_new(json, "copy_engines", json_true());
         json_array_append_new(links, json);
     }
     return links;

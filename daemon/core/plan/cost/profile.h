@@ -36,7 +36,8 @@
  * whole vector; between the sizes of points, [bytes, nanoseconds], what lies between these (at most four, smaller ones
  * first; absent: the line). While the device computes their bytes go at beside_bytes_per_s, and computing loses the part slows of its
  * speed (core/plan/cost/beside.h). Both of them may be absent: nothing was measured beside computing, as of CPU ranks,
- * whose exchanges do not run beside it, and in older files. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
+ * whose exchanges do not run beside it, and in older files. "copy_engines" true: of a "shift" between GPUs, which copy
+ * engines moved, else NCCL. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links.h).
  *
  * fwd_input, fwd_weight, prepare, step, links and precision may be absent: nothing was measured, and
  * planners take 0, or for the step its bytes. So may what was measured with state in bf16 (older
@@ -81,7 +82,7 @@ struct cs_profile_step {
 
 #define CS_SLOWS_MOST 0.95
 
-/* "send", "all-gather", "reduce-scatter", "all-reduce" or "all-to-all" among so many ranks */
+/* "send", "all-gather", "reduce-scatter", "all-reduce", "all-to-all" or "shift" among so many ranks */
 struct cs_profile_link {
     const char *op;
     int32_t ranks;
@@ -90,6 +91,7 @@ struct cs_profile_link {
     int32_t n_points;
     int64_t beside_bytes_per_s; /* while the device computes; 0: not measured */
     double slows; /* of its speed, what computing loses meanwhile: 0 to CS_SLOWS_MOST */
+    bool by_copy_engines;
 };
 
 /* where times of a step come from, for a job's optimizer.state */

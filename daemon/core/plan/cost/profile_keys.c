@@ -37,6 +37,7 @@ static const struct cs_doc_key link_keys[] = {
     {.names = "points", .types = CS_DOC_LIST},
     {.names = "beside_bytes_per_s", .types = CS_DOC_INT, .min = 1, .max = INT64_C(1) << 50},
     {.names = "slows", .types = CS_DOC_NUMBER, .min = 0, .max = CS_SLOWS_MOST},
+    {.names = "copy_engines", .types = CS_DOC_BOOL},
 };
 static const struct cs_doc_table link_table = {.rows = link_keys, .stride = sizeof *link_keys, .n = (int)CS_ARRAY_LEN(link_keys), .refuses_unknown = true};
 
