@@ -303,6 +303,7 @@ static void fix_branch(const struct cs_spec *spec, const struct cs_plan *plan,
     if (b != graph->llm && place != CS_PLACE_OWN)
         return;
     o->fix[b].tp = at_least_one(given->tp);
+    o->fix[b].sp = 1 + (at_least_one(given->tp) > 1 && given->sp);
     o->fix[b].cp = at_least_one(given->cp);
     o->fix[b].dp = given->dp > 0 ? given->dp : at_least_one(spec->dp);
 }

@@ -25,7 +25,7 @@ static const struct cs_arg search_args[] = {
     {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = \"bf16\" }"},
-    {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp, ep and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
+    {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp, ep, sp (true, false: whether ranks that share matrices split rows between products) and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1 << 20, 0, NULL, "replicas of all branches with ranks of their own (of one: in parallel); absent: free"},
     {"modality", CS_ARG_STRING, false, CS_MODALITY_SEARCHED_WORDS "|mixed", 0, 0, 0, "parallel, colocated and mixed", "where encoders run"},
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_SEARCHED_WORDS, 0, 0, 0, CS_SCHEDULE_USUAL_LIST, "order of forward and backward"},

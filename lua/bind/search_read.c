@@ -62,9 +62,17 @@ static void read_branch(lua_State *L, const char *name, const json_t *row,
             read_place(L, name, number, options, b);
             continue;
         }
+        if (strcmp(key, "sp") == 0) {
+            if (!json_is_boolean(number))
+                cs_lua_error(L, "cs.search: parallel.%s.sp is true or false", name);
+            options->fix[b].sp = 1 + json_is_true(number);
+            continue;
+        }
         int32_t *at = fixed_number(options, b, key);
         if (!at || !json_is_integer(number) || n < 1 || n > 4096)
-            cs_lua_error(L, "cs.search: parallel.%s.%s: tp, cp, pp, dp, vpp and ep are 1 to 4096",
+            cs_lua_error(L,
+                         "cs.search: parallel.%s.%s: tp, cp, pp, dp, vpp and ep are 1 to 4096, sp "
+                         "true or false",
                          name, key);
         *at = (int32_t)n;
     }

@@ -378,7 +378,7 @@ function live_:logs(...) end
 ---@field batch_slots integer slots of a step, over all replicas
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field optimizer? cs.optim the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = "bf16" } (default state in fp32)
----@field parallel? table what is not free, of tp, cp, pp, dp, vpp, ep and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
+---@field parallel? table what is not free, of tp, cp, pp, dp, vpp, ep, sp (true, false: whether ranks that share matrices split rows between products) and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})
 ---@field dp? integer replicas of all branches with ranks of their own (of one: in parallel); absent: free
 ---@field modality? "encoder-parallel"|"encoder-colocated"|"encoder-replicated"|"mixed" where encoders run (default parallel, colocated and mixed)
 ---@field schedule? "1f1b"|"gpipe"|"interleaved"|"zb-h1"|"zb-h2"|"three-phase"|"anchors" order of forward and backward (default 1f1b, interleaved, zb-h1, anchors)

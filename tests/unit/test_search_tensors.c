@@ -30,7 +30,7 @@ struct searched {
 /* of a text model wide enough that its products take longer than its rows do over a link */
 #define HEADS "{\"num_attention_heads\": 32, \"num_key_value_heads\": 8}"
 
-static struct searched search_with(const char *device, int32_t tp)
+static struct searched search_for(const char *device, int32_t tp, int32_t sp)
 {
     const struct cs_test_spec options = {
         .n_encoders = -1, .llm_width = 1536, .llm_keys = HEADS, .seq_tokens = 4096};
@@ -42,9 +42,15 @@ static struct searched search_with(const char *device, int32_t tp)
     need(cs_graph_build(s.spec, true, s.arena, &s.graph, &err), &err);
     s.cluster = (struct cs_cluster){cs_device_class_find(device), 1, 2};
     o.fix[s.graph->llm].tp = tp;
+    o.fix[s.graph->llm].sp = sp;
     need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
     assert_true(s.result.n_plans > 0);
     return s;
+}
+
+static struct searched search_with(const char *device, int32_t tp)
+{
+    return search_for(device, tp, 0);
 }
 
 static void close_search(struct searched *s)
@@ -96,6 +102,52 @@ static void rows_are_split_where_that_takes_no_longer(void **state)
             assert_true(plan->stages[0].saved_bytes < whole->stages[0].saved_bytes);
         close_search(&s);
     }
+}
+
+/* Whatever takes longer, what is asked for is what is found, and what its plan has: with any tp where rows are split. */
+static void rows_are_split_where_that_is_asked_for(void **state)
+{
+    static const char *const devices[] = {"h200-141g", "cpu"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int32_t tp = 0; tp <= 2; tp += 2)
+            for (int sp = 0; sp < 2; sp++) {
+                struct searched s = search_for(devices[i], tp, 1 + sp);
+                for (int32_t k = 0; k < s.result.n_plans; k++) {
+                    const struct cs_branch_layout *llm =
+                        &s.result.plan[k].layout.branch[s.graph->llm];
+                    struct cs_spec spec = cs_search_spec(&s.result.plan[k].layout, 0, s.spec);
+                    struct cs_plan *plan;
+                    struct cs_err err = {0};
+                    assert_int_equal(llm->sp, sp);
+                    assert_true(llm->tp == tp || (tp == 0 && (llm->tp > 1 || sp == 0)));
+                    need(cs_plan_make(&spec, s.graph, &s.cluster, s.arena, &plan, &err), &err);
+                    assert_int_equal(plan->stages[0].splits_rows, sp);
+                }
+                close_search(&s);
+            }
+}
+
+/* Rows cannot be split over one rank: not where tp is 1, nor where no other divides the heads. */
+static void one_rank_splits_no_rows(void **state)
+{
+    struct searched s = search_with("cpu", 1);
+    struct cs_search_options o = {.batch_slots = 2, .skip_planners = true};
+    struct cs_err err = {0};
+    (void)state;
+    o.fix[s.graph->llm].sp = 2;
+    o.fix[s.graph->llm].tp = 1;
+    assert_int_equal(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err),
+                     CS_PLAN);
+    assert_non_null(strstr(err.text, "parallel.llm.sp = true: ranks that share matrices split rows "
+                                     "between them, and tp is 1; set parallel.llm.tp"));
+    o.fix[s.graph->llm].tp = 0;
+    s.cluster = (struct cs_cluster){s.cluster.device, 2, 1};
+    assert_int_equal(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err),
+                     CS_PLAN);
+    assert_non_null(strstr(err.text, "no tp above 1 divides llm on nodes of 1 rank; leave sp out"));
+    close_search(&s);
 }
 
 /* Forward of all layers of the LLM on two ranks that share matrices. */
@@ -357,6 +409,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_split_where_that_takes_no_longer),
+        cmocka_unit_test(rows_are_split_where_that_is_asked_for),
+        cmocka_unit_test(one_rank_splits_no_rows),
         cmocka_unit_test(measured_links_are_those_of_a_node),
         cmocka_unit_test(two_ranks_take_what_was_measured_on_two),
         cmocka_unit_test(layers_take_what_they_take_in_plans),

@@ -63,6 +63,8 @@ static bool is_allowed(const struct maker *m, const struct cs_search_option *o)
         return false;
     if (options->fix[b].cp > 0 ? options->fix[b].cp != o->cp : !m->rules->has_cp && o->cp > 1)
         return false;
+    if (options->fix[b].sp > 0 ? options->fix[b].sp != 1 + o->sp : o->is_slower)
+        return false;
     const int32_t ep = o->ep > 1 ? o->ep : 1;
     if (options->fix[b].ep > 0 ? options->fix[b].ep != ep : !m->rules->has_cp && ep > 1)
         return false;
@@ -222,12 +224,14 @@ static enum cs_status refuse(const struct maker *m, struct cs_err *err)
 {
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
     int32_t b = m->branch;
-    return cs_fail(err, CS_PLAN,
-                   "no layout of %s is possible: tp %d, cp %d, pp %d, ep %d as asked (0: free) on "
-                   "%d rank%s, with %d layer%s; ask for others",
-                   branch->name, m->options->fix[b].tp, m->options->fix[b].cp,
-                   m->options->fix[b].pp, m->options->fix[b].ep, m->problem->n_ranks,
-                   CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
+    static const char *const sp[] = {"", ", sp = false", ", sp = true"};
+    return cs_fail(
+        err, CS_PLAN,
+        "no layout of %s is possible: tp %d, cp %d, pp %d, ep %d as asked (0: free)%s on "
+        "%d rank%s, with %d layer%s; ask for others",
+        branch->name, m->options->fix[b].tp, m->options->fix[b].cp, m->options->fix[b].pp,
+        m->options->fix[b].ep, sp[m->options->fix[b].sp], m->problem->n_ranks,
+        CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
 }
 
 enum cs_status cs_choices_make(const struct cs_search_problem *problem,
@@ -241,11 +245,13 @@ enum cs_status cs_choices_make(const struct cs_search_problem *problem,
     double cross = 1;
     for (int32_t b = 0; b < problem->n_branches; b++) {
         const struct cs_search_branch *branch = &problem->branch[b];
-        int64_t room =
-            (int64_t)branch->n_options *
-            ((int64_t)(2 * CS_CHOICE_RATIO + 1) * branch->n_layers + CS_SEARCHED_PLACEMENTS);
+        int64_t room = 0;
         m.branch = b;
         m.out = &out[b];
+        for (int32_t o = 0; o < branch->n_options; o++)
+            if (is_allowed(&m, &branch->option[o]))
+                room +=
+                    (int64_t)(2 * CS_CHOICE_RATIO + 1) * branch->n_layers + CS_SEARCHED_PLACEMENTS;
         *m.out = (struct cs_choices){.at = CS_NEW_ARRAY(arena, struct cs_choice, room)};
         for (int16_t o = 0; o < branch->n_options; o++)
             if (is_allowed(&m, &branch->option[o]))

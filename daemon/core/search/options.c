@@ -71,6 +71,29 @@ static enum cs_status check_experts(const struct cs_search_problem *problem,
                    branch->name, o->fix[b].ep, most, CS_PLURAL(most));
 }
 
+/* Rows are split over ranks that share matrices: there must be some. */
+static enum cs_status check_rows(const struct cs_search_problem *problem,
+                                 const struct cs_search_options *o, int32_t b, struct cs_err *err)
+{
+    const struct cs_search_branch *branch = &problem->branch[b];
+    const bool is_asked = o->fix[b].sp == 2;
+    bool is_known = !is_asked;
+    if (is_asked && o->fix[b].tp == 1)
+        return cs_fail(err, CS_PLAN,
+                       "parallel.%s.sp = true: ranks that share matrices split rows between them, "
+                       "and tp is 1; set parallel.%s.tp above 1, or leave sp out",
+                       branch->name, branch->name);
+    for (int32_t i = 0; i < branch->n_options; i++)
+        is_known = is_known || branch->option[i].sp;
+    if (is_known)
+        return CS_OK;
+    return cs_fail(err, CS_PLAN,
+                   "parallel.%s.sp = true: ranks that share matrices split rows between them, and "
+                   "no tp above 1 divides %s on nodes of %d rank%s; leave sp out",
+                   branch->name, branch->name, problem->ranks_per_node,
+                   CS_PLURAL(problem->ranks_per_node));
+}
+
 enum cs_status cs_search_check_options(const struct cs_search_problem *problem,
                                        const struct cs_search_options *o, struct cs_err *err)
 {
@@ -92,6 +115,7 @@ enum cs_status cs_search_check_options(const struct cs_search_problem *problem,
                            "parallel.%s.place = %s: the LLM has ranks of its own; place encoders",
                            problem->branch[b].name, cs_placement_table[o->fix[b].place - 1].name);
         CS_TRY(check_experts(problem, o, b, err));
+        CS_TRY(check_rows(problem, o, b, err));
     }
     return CS_OK;
 }

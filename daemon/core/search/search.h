@@ -57,6 +57,7 @@ struct cs_search_options {
         int32_t tp, cp, pp, dp, vpp, ep;
         int32_t place;     /* 1 + enum cs_placement */
         int32_t recompute; /* 1 + enum cs_recompute */
+        int32_t sp;        /* 1 + whether rows are split between products */
     } fix[CS_SEARCH_MAX_BRANCHES];
 
     bool has_one_dp; /* of all branches, whatever it is */

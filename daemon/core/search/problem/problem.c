@@ -231,42 +231,56 @@ static int64_t time_of(const struct cs_search_layer *layer, int32_t n)
     return ns;
 }
 
+/* What a branch can have; those that are slower go behind all others. */
+struct options {
+    struct cs_search_option *faster, *slower;
+    int32_t n_faster, n_slower;
+};
+
+static void add_option(const struct cs_problem_builder *b, const struct cs_branch *from,
+                       struct cs_problem_at at, const struct cs_search_layer *layer, bool is_slower,
+                       struct options *out)
+{
+    const bool moves_heads = at.context != NULL && at.context->moves_heads;
+    struct cs_search_option *o =
+        is_slower ? &out->slower[out->n_slower++] : &out->faster[out->n_faster++];
+    CS_ASSERT(out->n_faster < MAX_OPTIONS && out->n_slower < MAX_OPTIONS);
+    *o = (struct cs_search_option){
+        .tp = at.tp,
+        .cp = at.cp,
+        .ep = at.ep,
+        .sp = at.sp,
+        .is_slower = is_slower,
+        .moves_heads = moves_heads,
+        .can = moves_heads ? cs_context_heads_degrees(b->whole, at.tp, at.cp) : 0,
+        .recompute = at.recompute,
+        .layer = layer,
+        .other = fill_other(b, from, at)};
+    if (b->whole->is_tied && from->encoder < 0)
+        count_shared(b, at.tp, &o->shared);
+}
+
 /* Where matrices are shared rows between products are split, which keeps less, unless that takes longer;
  * under every ep that the experts of the branch allow, beside what `at` says */
 static void add_spread(const struct cs_problem_builder *b, int32_t branch, struct cs_problem_at at,
-                       struct cs_search_branch *out, struct cs_search_option *option)
+                       struct options *out)
 {
     const struct cs_branch *from = &b->whole->branches[branch];
-    const uint64_t can = at.context != NULL && at.context->moves_heads
-                             ? cs_context_heads_degrees(b->whole, at.tp, at.cp)
-                             : 0;
     struct cs_problem_builder own = *b;
     for (int s = 0; s < CS_PROBLEM_CONTEXTS && b->spread[s] != NULL; s++) {
         at.ep = 1 << s;
         if (cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
             break;
         own.graph = b->spread[s];
-        at.sp = false;
-        const struct cs_search_layer *layer = fill_layers(&own, from, at);
-        if (at.tp > 1) {
-            at.sp = true;
-            const struct cs_search_layer *split = fill_layers(&own, from, at);
-            at.sp = time_of(split, from->n_layers) <= time_of(layer, from->n_layers);
-            layer = at.sp ? split : layer;
-        }
-        CS_ASSERT(out->n_options < MAX_OPTIONS);
-        struct cs_search_option *o = &option[out->n_options++];
-        *o = (struct cs_search_option){.tp = at.tp,
-                                       .cp = at.cp,
-                                       .ep = at.ep,
-                                       .sp = at.sp,
-                                       .moves_heads = at.context != NULL && at.context->moves_heads,
-                                       .can = can,
-                                       .recompute = at.recompute,
-                                       .layer = layer,
-                                       .other = fill_other(&own, from, at)};
-        if (b->whole->is_tied && from->encoder < 0)
-            count_shared(b, at.tp, &o->shared);
+        struct cs_problem_at split = at;
+        split.sp = true;
+        const struct cs_search_layer *whole = fill_layers(&own, from, at);
+        const struct cs_search_layer *parts = at.tp > 1 ? fill_layers(&own, from, split) : NULL;
+        const bool is_split =
+            parts != NULL && time_of(parts, from->n_layers) <= time_of(whole, from->n_layers);
+        add_option(&own, from, at, whole, is_split, out);
+        if (parts != NULL)
+            add_option(&own, from, split, parts, !is_split, out);
     }
 }
 
@@ -274,7 +288,9 @@ static void add_options(const struct cs_problem_builder *b, int32_t branch,
                         struct cs_search_branch *out)
 {
     const struct cs_branch *from = &b->graph->branches[branch];
-    struct cs_search_option *option = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS);
+    struct options options = {
+        .faster = CS_NEW_ARRAY(b->arena, struct cs_search_option, 2 * MAX_OPTIONS),
+        .slower = CS_NEW_ARRAY(b->arena, struct cs_search_option, MAX_OPTIONS)};
     const struct cs_problem_at full = {.recompute = CS_RECOMPUTE_FULL};
     bool keeps = false; /* something that can be made again */
     for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
@@ -287,11 +303,14 @@ static void add_options(const struct cs_problem_builder *b, int32_t branch,
             choose_context(b, branch, c, &at);
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
                 at.recompute = (enum cs_recompute)r;
-                add_spread(b, branch, at, out, option);
+                add_spread(b, branch, at, &options);
             }
         }
     }
-    out->option = option;
+    memcpy(options.faster + options.n_faster, options.slower,
+           (size_t)options.n_slower * sizeof *options.slower);
+    out->option = options.faster;
+    out->n_options = options.n_faster + options.n_slower;
 }
 
 /* of the forward FLOPs of a full slot; items that are alike attend alike */

@@ -45,6 +45,7 @@ struct cs_search_option {
     int32_t tp, cp;
     int32_t ep;       /* divides dp * cp; 0: 1 */
     bool sp;          /* its tp ranks split rows between products */
+    bool is_slower;   /* than the same with the other sp: taken where it is asked for */
     bool moves_heads; /* between ranks of the context, not keys */
     uint64_t can;     /* where they do: numbers of these ranks that can (cs_context_degrees) */
     enum cs_recompute recompute;
@@ -110,7 +111,7 @@ struct cs_search_problem {
  * tp divides products and their parameters; norms and a look-up are done on every tp rank; a block
  * all-reduces its rows twice each way (a projector, the embedding and the head once), or where that takes no longer
  * splits rows between products over them (sp): they travel beside products on GPUs, and less is kept
- * (core/plan/cost/tensors.h). cp divides the rows: of the LLM by the spec's rule (plan.context), so that a layer takes
+ * (core/plan/cost/tensors.h); the other way is there for whoever asks, behind all that are faster. cp divides the rows: of the LLM by the spec's rule (plan.context), so that a layer takes
  * what it takes on the rank with most work, and only keys move that some row sees; of encoders their items, between
  * which nothing moves. Collectives take what a profile measured of them, else
  * they are rings over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
