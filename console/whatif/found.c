@@ -27,12 +27,16 @@ static void duration(char out[CS_UNITS_CAP], int64_t ns)
         snprintf(out, CS_UNITS_CAP, "-");
 }
 
-/* "vision tp2 cp1 pp1 dp32 none", what is usual left out */
+/* "vision tp2 pp1 dp32 full": what is not said is 1, or as usual */
 static void branch_text(const json_t *row, const char *name, const json_t *at, struct cs_buf *out)
 {
     const char *place = text_of(at, "place");
-    cs_buf_addf(out, "  %s tp%d cp%d pp%d", name, (int)int_of(at, "tp"), (int)int_of(at, "cp"),
-                (int)int_of(at, "pp"));
+    cs_buf_addf(out, "  %s", name);
+    if (int_of(at, "tp") > 1)
+        cs_buf_addf(out, " tp%d", (int)int_of(at, "tp"));
+    if (int_of(at, "cp") > 1)
+        cs_buf_addf(out, " cp%d", (int)int_of(at, "cp"));
+    cs_buf_addf(out, " pp%d", (int)int_of(at, "pp"));
     if (json_is_true(json_object_get(at, "sp")))
         cs_buf_adds(out, " sp");
     if (int_of(at, "ep") > 1)
@@ -45,10 +49,11 @@ static void branch_text(const json_t *row, const char *name, const json_t *at, s
         cs_buf_addf(out, " dp%d", (int)int_of(at, "dp"));
     if (int_of(at, "zero") > 1)
         cs_buf_addf(out, " zero%d", (int)int_of(at, "zero"));
-    cs_buf_addf(out, " %s", text_of(at, "recompute"));
+    if (strcmp(text_of(at, "recompute"), "none") != 0)
+        cs_buf_addf(out, " %s", text_of(at, "recompute"));
 }
 
-/* "dp 8  vision tp2 pp1  llm tp8 pp4 full  context_rows 256", or the parameters of a sweep */
+/* "dp 8  vision tp2 pp1  llm tp8 pp4 full  equal-layers  context_rows 256", or the parameters of a sweep */
 static void layout_text(const json_t *row, struct cs_buf *out)
 {
     const char *name;
@@ -64,6 +69,8 @@ static void layout_text(const json_t *row, struct cs_buf *out)
         return;
     cs_buf_addf(out, "dp %d", (int)int_of(row, "dp"));
     json_object_foreach(json_object_get(row, "parallel"), name, at) branch_text(row, name, at, out);
+    if (strcmp(text_of(row, "cut"), "equal-layers") == 0)
+        cs_buf_adds(out, "  equal-layers");
     if (int_of(row, "context_rows") > 0)
         cs_buf_addf(out, "  context_rows %d", (int)int_of(row, "context_rows"));
 }
@@ -86,7 +93,10 @@ void cs_found_cells(const json_t *row, bool as_job, struct cs_found_cells *c)
     const json_t *runs = json_object_get(row, "runs"), *job = json_object_get(row, "job");
     const json_t *of = as_job && json_is_object(job) ? job : row;
     memset(c, 0, sizeof *c);
-    snprintf(c->runs, sizeof c->runs, "%s", !runs ? "-" : json_is_true(runs) ? "yes" : "no");
+    snprintf(c->runs, sizeof c->runs, "%s",
+             !json_is_boolean(runs) ? "-"
+             : json_is_true(runs)   ? "yes"
+                                    : "no");
     duration(c->step, int_of(of, "step_ns"));
     duration(c->mean, int_of(row, "mean_ns"));
     duration(c->p95, int_of(row, "p95_ns"));

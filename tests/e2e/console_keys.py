@@ -92,13 +92,13 @@ t.wait_mode(2004, False) if t.modes.get(2004) else None
 
 # from a search to a job: its plans are listed, one is looked at, one is run
 t = Terminal([console, "plan", "--view", "--set", "steps=3", "a search.lua"])
-t.wait("[Found]", "RUNS", "TOK/S")
+t.wait("[Found]", "RUNS", "SCHEDULE", "vision pp1  llm pp1")
 t.type("R")
 t.wait("run plan")
 t.type("n")
 t.wait("nothing was done")
 t.type("j\r")
-t.wait("*   2")
+t.wait("*   2", "a search  NOT RUN")  # the job keeps its name
 t.type("R")
 t.wait("run plan 2 as a job?")
 t.type("y")

@@ -79,6 +79,9 @@ static enum cs_status pick(void *user, struct cs_store *store, int n, struct cs_
     struct viewed *v = user;
     struct cs_script_result picked = {0};
     CS_TRY(cs_lua_pick_plan(v->lua, n, &picked, err));
+    json_t *name = json_object_get(v->result.document, "name");
+    if (v->result.found && name) /* a plan alone has its model's; the job keeps its own */
+        json_object_set(picked.document, "name", name);
     enum cs_status status = cs_store_script(store, picked.document, err);
     store->found.picked = picked.picked;
     cs_script_result_free(&picked);

@@ -14,13 +14,13 @@ static const struct cs_column columns[N_COLUMNS] = {
     {"#",        2,  0, 0, CS_ALIGN_RIGHT},
     {"RUNS",     4,  0, 0, CS_ALIGN_LEFT },
     {"STEP",     6,  0, 0, CS_ALIGN_RIGHT},
-    {"SLOT",     6,  0, 2, CS_ALIGN_RIGHT},
-    {"TOK/S",    5,  0, 0, CS_ALIGN_RIGHT},
+    {"SLOT",     6,  0, 5, CS_ALIGN_RIGHT},
+    {"TOK/S",    5,  0, 4, CS_ALIGN_RIGHT},
     {"MEMORY",   6,  0, 1, CS_ALIGN_RIGHT},
     {"BUBBLE",   6,  0, 3, CS_ALIGN_RIGHT},
     {"RANKS",    5,  0, 0, CS_ALIGN_RIGHT},
-    {"SCHEDULE", 8,  0, 4, CS_ALIGN_LEFT },
-    {"LAYOUT",   12, 0, 0, CS_ALIGN_LEFT },
+    {"SCHEDULE", 8,  0, 2, CS_ALIGN_LEFT },
+    {"LAYOUT",   28, 0, 0, CS_ALIGN_LEFT },
 };
 
 struct row {

@@ -67,7 +67,7 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
     for (int32_t i = 0; i < plan->n_stages; i++)
         json_array_append_new(stages, stage_json(&plan->stage[i]));
     json_t *row = json_pack(
-        "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:b s:o "
+        "{s:s s:s s:s s:s s:o s:o s:i s:i s:i s:i s:I s:I s:I s:I s:I s:o s:o s:I s:f s:b s:o s:o "
         "s:o s:s s:o s:o}",
         "planner", cs_planner_rules[plan->planner].name, "modality",
         cs_search_modality_name(plan->modality), "schedule", plan->schedule, "cut", cut_name(plan),
@@ -77,7 +77,8 @@ json_t *cs_search_plan_json(const struct cs_search_plan *plan)
         "sync_ns", (json_int_t)plan->sync_ns, "optimizer_ns", (json_int_t)plan->optim_ns,
         "score_ns", (json_int_t)plan->score_ns, "mean_ns", number_or_null(plan->mean_ns), "p95_ns",
         number_or_null(plan->p95_ns), "peak_memory_bytes", (json_int_t)plan->peak_bytes, "bubble",
-        plan->bubble, "pareto", plan->is_pareto, "runs", plan->runs, "why_not_run",
+        plan->bubble, "pareto", plan->is_pareto, "runs",
+        plan->runs || plan->why_not_run ? json_boolean(plan->runs) : json_null(), "why_not_run",
         text_or_null(plan->why_not_run), "job", job_json(plan), "why", plan->why, "loses",
         text_or_null(plan->loses), "stages", stages);
     if (plan->context_rows > 0)
