@@ -8,6 +8,7 @@
 
 #include "core/base/system/cores.h"
 #include "core/base/system/io.h"
+#include "core/base/units.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/waits.h"
