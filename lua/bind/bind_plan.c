@@ -174,7 +174,7 @@ static int plan_bubble(lua_State *L)
 
 static int plan_ranks(lua_State *L)
 {
-    lua_pushinteger(L, cs_plan_replica_ranks(self_plan(L)->plan));
+    lua_pushinteger(L, cs_plan_world(self_plan(L)->plan));
     return 1;
 }
 
@@ -204,8 +204,8 @@ static int plan_tostring(lua_State *L)
     char step[CS_UNITS_CAP], text[160];
     cs_duration_print(step, sizeof(step), (uint64_t)plan->predicted_step_ns);
     snprintf(text, sizeof(text), "plan %s: %d rank%s, %s a step predicted, bubble %.1f%%",
-             plan->schedule, cs_plan_replica_ranks(plan), CS_PLURAL(cs_plan_replica_ranks(plan)),
-             step, 100 * lua_tonumber(L, -1));
+             plan->schedule, cs_plan_world(plan), CS_PLURAL(cs_plan_world(plan)), step,
+             100 * lua_tonumber(L, -1));
     lua_pushstring(L, text);
     return 1;
 }

@@ -11,4 +11,6 @@ assert(plan:ranks() == 3 and #plan:stages() == 3 and plan:stages()[1].name == "v
 assert(plan:bubble() > 0 and plan:bubble() < 1 and plan:step_ms() > 0)
 assert(#plan:hash() == 64 and plan:explain():find("bottleneck"))
 assert(tostring(model):find("^model mllm: 3 modules"), tostring(model))
+local two = cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, dp = 2, seq_tokens = 512 }
+assert(two:ranks() == 6 and tostring(two):find ": 6 ranks", "replicas need ranks too")
 return plan

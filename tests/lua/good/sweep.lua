@@ -22,6 +22,7 @@ local sweep = cs.sweep {
 }
 local rows = sweep:plans()
 assert(#rows == 10, "4 + 1 pairs of stage counts, two schedules")
+assert(tostring(sweep):match "^10 plans, the first %S+ %S+ a step: %S+ on %d ranks$", tostring(sweep))
 for i = 2, #rows do
   assert(rows[i - 1].step_ms <= rows[i].step_ms)
 end
