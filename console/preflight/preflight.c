@@ -106,6 +106,20 @@ static void check_rate(const struct cs_preflight_made *made, const struct cs_ear
         want, threads < cores && threads < CS_SPEC_MAX_DATA_THREADS ? "raise data_threads, " : "");
 }
 
+/* Samples that the language model has seen none of: transformers' tokenizers warn of them, too. */
+static void check_positions(const struct cs_preflight_made *made, const struct cs_early *early,
+                            struct cs_preflight *out)
+{
+    const int32_t positions = cs_graph_positions(made->graph), seq = made->plan->budget.seq_tokens;
+    const int64_t longest = early->longest < seq ? early->longest : seq;
+    if (positions > 0 && longest > positions)
+        cs_preflight_warn(out,
+                          "the longest of the first samples takes %lld rows, and llm is made for "
+                          "%d (max_position_embeddings): it may not make much of what is behind; "
+                          "seq_tokens = %d leaves longer samples out",
+                          (long long)early->longest, positions, positions);
+}
+
 static enum cs_status check_data(const struct cs_preflight_made *made, struct cs_arena *arena,
                                  const char *what, const struct cs_spec_data *data,
                                  struct cs_preflight *out, struct cs_err *err)
@@ -125,6 +139,7 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
         take_lines(out, cs_buf_str(&text));
         weigh_steps(made, early.mean_rows, out);
         check_rate(made, &early, out);
+        check_positions(made, &early, out);
         if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
             cs_preflight_warn(out,
                               "a step takes %lld sample%s, and there are %llu: each is used "

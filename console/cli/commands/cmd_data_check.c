@@ -96,7 +96,7 @@ static bool after_sample(void *user, const struct cs_check *so_far, const struct
 static void print_check(const char *use, const struct cs_job_data *d, const struct cs_check *check)
 {
     struct cs_buf text = {0};
-    cs_check_text(use, d->source, d->spec->seq_tokens, check, &text);
+    cs_check_text(use, d->source, d->spec->seq_tokens, cs_graph_positions(d->graph), check, &text);
     cs_cmd_print(&text);
     cs_buf_free(&text);
 }

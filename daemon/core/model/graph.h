@@ -157,6 +157,8 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
 
 /* The module of the LLM, that of an encoder; NULL: the graph has no such encoder. */
 const struct cs_module *cs_graph_llm(const struct cs_graph *graph);
+/* Rows of a sample that the language model was made for; 0: not known, items take fewer positions than rows. */
+int32_t cs_graph_positions(const struct cs_graph *graph);
 const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder);
 
 /* The values (count) of a parameter that no file brings, for a job of that seed; made on several

@@ -144,7 +144,7 @@ static void print_longest(struct cs_buf *text, const struct cs_check *check)
 }
 
 static void print_numbers(struct cs_buf *text, const struct cs_check *check,
-                          const struct cs_record_keys *keys, int32_t seq_tokens)
+                          const struct cs_record_keys *keys, int32_t seq_tokens, int32_t positions)
 {
     cs_buf_addf(text, "  samples  %llu good, %llu bad\n", (unsigned long long)check->n_good,
                 (unsigned long long)check->n_bad);
@@ -178,6 +178,11 @@ static void print_numbers(struct cs_buf *text, const struct cs_check *check,
                     "left away, as in transformers; cut what is too long into several\n",
                     (long long)check->n_cut, CS_NOUN(check->n_cut, "sound is", "sounds are"));
     print_longest(text, check);
+    if (positions > 0 && check->n_longest > 0 && check->longest[0].tokens > positions)
+        cs_buf_addf(text,
+                    "  note     llm is made for %d positions (max_position_embeddings), and the "
+                    "longest sample takes more\n",
+                    positions);
     for (int i = 0; i < CS_CHECK_BINS; i++)
         if (check->bins[i])
             cs_buf_addf(text, "  %6d to %-6d tokens: %llu sample%s\n", 1 << i, (2 << i) - 1,
@@ -218,10 +223,10 @@ static void print_cache(struct cs_buf *text, const struct cs_source *source)
 }
 
 void cs_check_text(const char *use, const struct cs_source *source, int32_t seq_tokens,
-                   const struct cs_check *check, struct cs_buf *out)
+                   int32_t positions, const struct cs_check *check, struct cs_buf *out)
 {
     cs_buf_addf(out, "%s %s\n", use, cs_source_path(source));
-    print_numbers(out, check, cs_source_keys(source), seq_tokens);
+    print_numbers(out, check, cs_source_keys(source), seq_tokens, positions);
     print_cache(out, source);
     print_unknown(out, &check->findings);
     print_reasons(out, check);

@@ -8,8 +8,8 @@
 /* use: "train" or "eval". A new reference. */
 json_t *cs_check_report(const char *use, const struct cs_source *source,
                         const struct cs_check *check);
-/* Appends. */
+/* Appends. positions: of the language model, 0: not known */
 void cs_check_text(const char *use, const struct cs_source *source, int32_t seq_tokens,
-                   const struct cs_check *check, struct cs_buf *out);
+                   int32_t positions, const struct cs_check *check, struct cs_buf *out);
 
 #endif

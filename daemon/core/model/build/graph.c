@@ -286,6 +286,17 @@ const struct cs_module *cs_graph_llm(const struct cs_graph *graph)
     return first_module(graph, graph->llm);
 }
 
+int32_t cs_graph_positions(const struct cs_graph *graph)
+{
+    const struct cs_arch *arch = &cs_graph_llm(graph)->arch;
+    for (int32_t i = 0; i < arch->n_attentions; i++) {
+        const enum cs_rope_axes axes = arch->attention[i].rope.axes;
+        if (axes != CS_ROPE_LINE)
+            return 0; /* the rows of a picture share positions */
+    }
+    return arch->max_positions;
+}
+
 const struct cs_module *cs_graph_encoder(const struct cs_graph *graph, int32_t encoder)
 {
     for (int32_t b = 0; b < graph->n_branches; b++)
