@@ -83,5 +83,15 @@ assert all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
 "$console" plan good/layout_explained.lua --explain --set modality=encoder-first >out
 grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known: no search looks at encoders placed so' out ||
   { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
+# activations that have room anyway stay where they are
+cat >offload.lua <<'L'
+local cs = require "cornstarch"
+local llm = cs.config { model_type = "llama", hidden_size = 256, intermediate_size = 512, num_hidden_layers = 8, num_attention_heads = 4,
+  num_key_value_heads = 2, vocab_size = 512, max_position_embeddings = 1024, rms_norm_eps = 1e-5, hidden_act = "silu" }
+return cs.plan { model = cs.mllm { llm = llm }:train "*", cluster = cs.cluster "h100x8", seq_tokens = 1024, slots = 8,
+  parallel = { llm = { pp = cs.param("pp", 2), offload = "host" } } }
+L
+"$console" plan offload.lua >out && grep -q 'offload = "host" changes nothing here' out && "$console" plan offload.lua --set pp=6 >out &&
+  grep -q 'wait in the host.s memory, but for those of up to [2-7] slots' out || { echo "FAIL: what offload does: $(cat out)"; failed=1; }
 printf '%s scripts, %s failed\n' "$n" "$failed"
 [ "$failed" -eq 0 ] && [ "$n" -gt 20 ]

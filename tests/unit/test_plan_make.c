@@ -571,6 +571,8 @@ static bool set_remedy(struct cs_test_planned *m, const char *text, char key[16]
             own->offload = word;
         if (strcmp(key, "pp") == 0)
             own->pp = atoi(value);
+        if (strcmp(key, "cp") == 0)
+            own->cp = atoi(value);
         if (strcmp(key, "tp") == 0)
             own->tp = atoi(value);
         if (strcmp(key, "zero") == 0)
@@ -582,7 +584,7 @@ static bool set_remedy(struct cs_test_planned *m, const char *text, char key[16]
 /* On smaller and smaller devices: each setting that a refusal names, alone. */
 static void what_is_said_to_fit_fits(void **state)
 {
-    static const char *const keys[] = {"pp", "recompute", "zero", "tp", "offload"};
+    static const char *const keys[] = {"pp", "recompute", "zero", "cp", "tp", "offload"};
     bool is_named[CS_ARRAY_LEN(keys)] = {false};
     struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){
         .llm_layers = 8, .llm_width = 256, .dp = 2, .slots = 4, .seq_tokens = 512});
@@ -611,7 +613,7 @@ static void what_is_said_to_fit_fits(void **state)
         }
     }
     assert_true(n_refused > 10);
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < 5; k++)
         if (!is_named[k])
             fail_msg("%s is never named", keys[k]);
     cs_test_planned_free(&m);

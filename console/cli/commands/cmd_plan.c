@@ -12,6 +12,7 @@
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/json/plan_json.h"
+#include "core/plan/offload.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
 #include "core/wire/wire.h"
@@ -83,7 +84,7 @@ static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *gra
     if (cs_program_make(plan, graph, live, false, arena, &program, NULL) == CS_OK)
         live = cs_program_live_slots(program, stage, arena);
     cs_arena_free(arena);
-    return plan->stages[stage].saved_bytes * live;
+    return plan->stages[stage].saved_bytes * cs_offload_kept(&plan->stages[stage], live);
 }
 
 static void add_stage(struct cs_table *table, const struct cs_plan *plan,

@@ -242,6 +242,32 @@ static void add_flow(struct cs_buf *text, const struct cs_planner *p, int32_t ed
         cs_buf_addf(text, " in %s", ns);
 }
 
+/* Nothing moves where a stage has memory for all slots that are alive. */
+static void explain_offload(struct cs_planner *p)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const char *name = p->graph->branches[b].name;
+        int32_t most = 0;
+        if (!cs_branch_offloads(p->spec, p->graph, b))
+            continue;
+        for (int32_t s = 0; s < p->cuts.n_stages[b]; s++) {
+            const int32_t sets = cs_offload_sets((int32_t)cs_planner_live(p, b, s));
+            most = sets > most ? sets : most;
+        }
+        if (most > 0)
+            say(p, cs_arena_printf(p->arena,
+                                   "Activations of %s wait in the host's memory, but for those of "
+                                   "up to %d slots of a stage.",
+                                   name, most));
+        else
+            say(p,
+                cs_arena_printf(p->arena,
+                                "offload = \"host\" changes nothing here: so few slots of a stage "
+                                "of %s are alive at once that their activations stay.",
+                                name));
+    }
+}
+
 static int32_t branch_of(const struct cs_planner *p, int32_t stage)
 {
     return p->plan->stages[stage].branch;
@@ -324,12 +350,7 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
                                        ? "Gradients and the optimizer's state"
                                        : "Weights, gradients and the optimizer's state",
                                    p->graph->branches[b].name, cs_planner_holders(p, b)));
-    for (int32_t b = 0; b < p->graph->n_branches; b++)
-        if (cs_branch_offloads(p->spec, p->graph, b))
-            say(p, cs_arena_printf(p->arena,
-                                   "Activations of %s wait in the host's memory, but for up to %d "
-                                   "slots of a stage.",
-                                   p->graph->branches[b].name, CS_OFFLOAD_SETS));
+    explain_offload(p);
     explain_edges(p);
     for (int32_t s = 1; s < p->plan->n_stages; s++)
         if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))

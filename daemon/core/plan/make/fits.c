@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NAMED = 4, ENDLESS_NODES = 65536 };
+enum { MOST_NAMED = 5, ENDLESS_NODES = 65536 };
 
 /* one setting of a branch; text: of a word, else number */
 struct remedy {
@@ -18,6 +18,9 @@ static const struct remedy remedies[] = {
     {"zero",      NULL,        2},
     {"zero",      NULL,        3},
     {"offload",   "host",      0},
+    {"cp",        NULL,        2},
+    {"cp",        NULL,        4},
+    {"cp",        NULL,        8},
     {"tp",        NULL,        2},
     {"tp",        NULL,        4},
     {"tp",        NULL,        8},
@@ -74,9 +77,11 @@ static bool apply(struct cs_spec_parallel *own, const struct remedy *r)
         own->offload = r->text;
     else if (strcmp(r->key, "zero") == 0 && own->zero < r->number)
         own->zero = r->number;
+    else if (strcmp(r->key, "cp") == 0 && own->cp < r->number)
+        own->cp = r->number;
     else if (strcmp(r->key, "tp") == 0 && own->tp < r->number)
         own->tp = r->number;
-    return before.zero != own->zero || before.tp != own->tp ||
+    return before.zero != own->zero || before.tp != own->tp || before.cp != own->cp ||
            strcmp(before.recompute, own->recompute) != 0 ||
            strcmp(before.offload, own->offload) != 0;
 }
@@ -150,6 +155,8 @@ static void name_together(const struct trial *from, int32_t branch, char *out, s
             n += snprintf(out + n, cap - (size_t)n, ", zero = %d", t.own->zero);
         if (strcmp(t.own->offload, before.offload) != 0 && n < (int)cap)
             n += snprintf(out + n, cap - (size_t)n, ", offload = \"%s\"", t.own->offload);
+        if (t.own->cp != before.cp && n < (int)cap)
+            n += snprintf(out + n, cap - (size_t)n, ", cp = %d", t.own->cp);
         if (t.own->tp != before.tp && n < (int)cap)
             snprintf(out + n, cap - (size_t)n, ", tp = %d", t.own->tp);
         return;
