@@ -59,14 +59,15 @@ struct cs_device_move {
 };
 
 /* Collectives and messages between devices (NCCL). Communicators are made for the device that is
- * current; calls of one communicator come from one thread, abort from any. Everything is enqueued
- * on the stream that is given; nothing waits for the device. CS_UNSUPPORTED: the library is not
- * there. */
+ * current; calls of one communicator come from one thread. Everything is enqueued on the stream that
+ * is given; nothing but open and close waits for the device or for other ranks, for 65 s at most.
+ * CS_UNSUPPORTED: the library is not there. */
 struct cs_device_comm_ops {
     enum cs_status (*new_id)(char id[CS_DEVICE_COMM_ID], struct cs_err *err);
-    /* All n ranks call it; returns when the communicator is ready and what its kind is for has been done once, so that
+    /* All n ranks call it, when all of them are there; returns when the communicator is ready and what its kind is for has been done once, so that
      * nothing is connected in a step: LANE, BULK, ROWS: messages; GROUP: reduce_scatter and all_gather; SUMS: messages
-     * and all_reduce; TOTALS: all_reduce. */
+     * and all_reduce; TOTALS: all_reduce. CS_TIMEOUT: others did not come to it, and a thread of this process may wait
+     * for them for ever: end the process without its destructors. */
     enum cs_status (*open)(const char id[CS_DEVICE_COMM_ID], int rank, int n,
                            enum cs_device_comm_kind kind, void **comm, struct cs_err *err);
     /* All at once: no order of sends and receives can wait for ever, as calls on one stream could.
@@ -90,7 +91,7 @@ struct cs_device_comm_ops {
     /* CS_PEER_GONE: an error was noticed beside the calls */
     enum cs_status (*check)(void *comm, struct cs_err *err);
     void (*abort)(void *comm); /* ends what is under way and frees it */
-    /* all its ranks call it, and it waits for them; NULL: nothing */
+    /* All its ranks call it, and it waits for them; afterwards a thread may be left as open says. NULL: nothing */
     void (*close)(void *comm);
 };
 

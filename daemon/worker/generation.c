@@ -161,17 +161,6 @@ enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_d
     return CS_OK;
 }
 
-void cs_generation_abort(struct cs_generation *generation)
-{
-    cs_replicas_abort(generation->replicas);
-    cs_context_comm_abort(generation->copies);
-    cs_context_comm_abort(generation->experts);
-    cs_context_comm_abort(generation->items);
-    cs_context_comm_abort(generation->sharers);
-    cs_context_comm_abort(generation->context);
-    cs_channels_abort(generation->channels);
-}
-
 void cs_generation_leave(struct cs_generation *generation)
 {
     struct cs_generation *g = generation;

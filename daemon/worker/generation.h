@@ -37,9 +37,7 @@ enum cs_status cs_generation_read(json_t *msg, struct cs_generation *out,
  * from the checkpoint that the message names. Device and ring (NULL: no events) are borrowed. */
 enum cs_status cs_generation_enter(struct cs_generation *generation, struct cs_device *device,
                                    struct cs_ring *ring, struct cs_err *err) CS_NODISCARD;
-/* nobody is waited for any more */
-void cs_generation_abort(struct cs_generation *generation);
-/* All members together, or after an abort; before the device is closed. Fine for an empty value. */
+/* All members together, before the device is closed. Fine for an empty value. */
 void cs_generation_leave(struct cs_generation *generation);
 
 #endif

@@ -17,7 +17,7 @@
 #include "worker/selftest/selftest.h"
 #include "worker/selftest/verify/verify.h"
 
-enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5 };
+enum { CONTROL_FD = 3, EXIT_FAILED = 6, EXIT_RUNNER_GONE = 5, CLOSE_S = 90 };
 
 static void report_error(struct cs_control *control, const struct cs_boot *boot, int64_t step,
                          const struct cs_err *err)
@@ -43,6 +43,26 @@ static void *watch_runner(void *control)
     while (cs_control_read(control, &msg, NULL) != CS_PEER_GONE)
         json_decref(msg);
     _exit(EXIT_RUNNER_GONE);
+}
+
+static void leave_done(int signal)
+{
+    static const char text[] =
+        "cornstarch-worker: done, but others did not close their connections in time\n";
+    const ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)signal;
+    (void)ignored;
+    _exit(0);
+}
+
+/* What ranks share is closed by all of them together. This one has told the runner all that it had to say, so that a
+ * peer that is gone or stands still may cost the job some time and nothing else. */
+static void close_in_time(struct cs_boot *boot)
+{
+    signal(SIGALRM, leave_done);
+    alarm(CLOSE_S);
+    cs_boot_close(boot);
+    alarm(0);
 }
 
 static enum cs_status expect(struct cs_control *control, const char *type, json_t **msg,
@@ -131,15 +151,19 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     }
     const enum cs_status status = run(control, &boot, &session, &err);
-    const bool is_failed = status != CS_OK && status != CS_INTERRUPTED;
-    if (is_failed) {
+    if (status != CS_OK && status != CS_INTERRUPTED) {
         report_error(control, &boot, session.step, &err);
-        cs_generation_abort(&boot.generation); /* nobody else may come to close it */
-    }
-    cs_boot_close(&boot);
-    /* control stays: the watcher reads from it until the process ends. After a failure a thread may be left in a library
-     * (kernels/cuda/comm/nccl.cu), whose destructors would take its ground away. */
-    if (is_failed)
+        /* Nothing is closed: others may never come to it, what they share holds up what frees memory of the device, and a
+         * thread may be left in a library (kernels/cuda/comm/nccl.cu). All of it ends with the process. */
         _exit(EXIT_FAILED);
-    return status == CS_OK ? 0 : 1;
+    }
+    const bool is_gpu = boot.device.mem != NULL;
+    const int code = status == CS_OK ? 0 : 1;
+    if (status == CS_OK)
+        close_in_time(&boot);
+    else
+        cs_boot_close(&boot); /* the runner stopped this one, and ends who does not end */
+    if (is_gpu)
+        _exit(code); /* as above: a thread may be left there */
+    return code;     /* control stays: the watcher reads from it until the process ends */
 }

@@ -243,8 +243,7 @@ enum cs_status cs_cuda_tune(void *handle, int32_t candidates, const char *path, 
 enum cs_status cs_cuda_tune_used(void *handle, void *stream, int32_t candidates, int64_t uses,
                                  int32_t most, int32_t *measured, struct cs_err *err);
 
-extern const struct cs_device_ops cs_cuda_device_ops;    /* device.cu */
-extern const struct cs_ops cs_cuda_table_f32;            /* plugin.cu */
-extern const struct cs_device_comm_ops cs_cuda_comm_ops; /* nccl.cu */
+extern const struct cs_device_ops cs_cuda_device_ops; /* device.cu */
+extern const struct cs_ops cs_cuda_table_f32;         /* plugin.cu */
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/cuda/comm/nccl.cuh"
 #include "kernels/cuda/cuda_ops.cuh"
 
 enum cs_status cs_cuda_fail(struct cs_err *err, const char *file, int line, enum cs_status status,

@@ -3,6 +3,7 @@
  * tied embedding, which carries the exchange. Ranks are threads that send the ids over sockets. */
 #include "core/plan/groups.h"
 #include "worker/comm/channels.h"
+#include "worker/comm/group.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
@@ -370,6 +372,60 @@ static void an_abort_ends_it_too(void **state)
     assert_true(wide_of(&job.log[0]) != NULL && wide_of(&job.log[2]) != NULL);
 }
 
+/* ---- ranks that come late ---- */
+
+/* of three, the last to come: a first rank that tells its id to who is there would begin without it */
+enum { GROUP = 3, LATE = 2 };
+
+static _Atomic bool is_late_here;
+static _Atomic int n_opened;
+
+static enum cs_status open_of_group(const char id[CS_DEVICE_COMM_ID], int rank, int n,
+                                    enum cs_device_comm_kind kind, void **comm, struct cs_err *err)
+{
+    if (!is_late_here)
+        return cs_fail(err, CS_INTERNAL, "rank %d opened a communicator without rank %d", rank,
+                       LATE);
+    n_opened++;
+    return fake_open(id, rank, n, kind, comm, err);
+}
+
+static enum cs_status run_late(void *user, int rank, const int *fds, struct cs_err *err)
+{
+    static const int32_t ranks[GROUP] = {0, 1, LATE};
+    const struct cs_device_comm_ops ops = {.new_id = fake_id, .open = open_of_group};
+    const struct cs_device_ops mem = {.comm = &ops};
+    struct cs_device device = {.mem = &mem};
+    struct cs_comm *sockets = NULL;
+    struct log *logs = user;
+    void *comm = NULL;
+    mine = &logs[rank];
+    CS_TRY(cs_comm_socket_new(rank, GROUP, fds, &sockets, err));
+    if (rank == LATE) {
+        usleep(100000);
+        is_late_here = true;
+    }
+    const enum cs_status status = cs_comm_group_open(
+        &device, ranks, GROUP, rank, CS_DEVICE_COMM_GROUP, sockets, DEADLINE_MS, &comm, err);
+    sockets->table->free(sockets);
+    return status;
+}
+
+/* Devices wait for each other within a time, which begins when all ranks are there. */
+static void nobody_opens_before_all_have_met(void **state)
+{
+    struct log logs[GROUP] = {0};
+    (void)state;
+    n_ids = 0;
+    cs_test_run_ranks(GROUP, run_late, logs);
+    assert_int_equal(n_opened, GROUP);
+    for (int r = 0; r < GROUP; r++) {
+        assert_int_equal(logs[r].comm[0].id, 1);
+        assert_int_equal(logs[r].comm[0].end, r);
+        assert_int_equal(logs[r].comm[0].n, GROUP);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +436,7 @@ int main(void)
         cmocka_unit_test(an_exchange_takes_it_on_the_callers_stream),
         cmocka_unit_test(one_that_fails_is_noticed_and_aborted),
         cmocka_unit_test(an_abort_ends_it_too),
+        cmocka_unit_test(nobody_opens_before_all_have_met),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,11 +225,66 @@ static void what_no_backward_started_follows_in_the_same_order(void **state)
     assert_int_equal(order[0][BUCKETS - 1], BUCKETS - 1);
 }
 
+/* ---- a second communicator that cannot be opened ---- */
+
+static int n_opened, n_closed, n_aborted;
+
+static enum cs_status open_one_only(const char id[CS_DEVICE_COMM_ID], int rank, int n,
+                                    enum cs_device_comm_kind kind, void **comm, struct cs_err *err)
+{
+    if (++n_opened > 1)
+        return cs_fail(err, CS_PEER_GONE, "nobody came");
+    return fake_open(id, rank, n, kind, comm, err);
+}
+
+static void count_close(void *comm)
+{
+    (void)comm;
+    n_closed++;
+}
+
+static void count_abort(void *comm)
+{
+    (void)comm;
+    n_aborted++;
+}
+
+/* The first is not closed with others, who wait in the second one or are gone. */
+static void who_fails_to_open_waits_for_nobody(void **state)
+{
+    struct cs_device_comm_ops comm = fake_comm;
+    struct cs_device_ops mem = fake_device;
+    struct cs_device device = {.mem = &mem};
+    struct cs_comm sockets = {.table = &fake_sockets};
+    struct cs_stage only = {
+        .shape = {.tp = 1, .cp = 1, .ep = 2, .dp = 4}
+    };
+    struct cs_plan plan = {.dp = 4, .n_ranks = 1, .stages = &only, .n_stages = 1};
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_replicas *replicas;
+    struct cs_err err = {0};
+    (void)state;
+    comm.open = open_one_only;
+    comm.close = count_close;
+    comm.abort = count_abort;
+    mem.comm = &comm;
+    cs_plan_make_groups(&plan, arena);
+    assert_int_equal(cs_replicas_new(&device, &plan, 0, &sockets, 1000, &replicas, &err),
+                     CS_PEER_GONE);
+    assert_non_null(strstr(err.text, "connecting rank 0 with its replicas: nobody came"));
+    assert_null(replicas);
+    assert_int_equal(n_opened, 2);
+    assert_int_equal(n_closed, 0);
+    assert_int_equal(n_aborted, 1);
+    cs_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_slot_starts_the_sums_where_one_with_rows_does),
         cmocka_unit_test(what_no_backward_started_follows_in_the_same_order),
+        cmocka_unit_test(who_fails_to_open_waits_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,9 +180,21 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
 
 /* ---- life ---- */
 
+/* for comparisons the environment says whether sums of replicas come before what computes */
+static enum cs_status make_stream(struct cs_replicas *r, struct cs_err *err)
+{
+    const char *asked = getenv("CORNSTARCH_REPLICA_STREAM");
+    const bool is_urgent = asked != NULL && strcmp(asked, "urgent") == 0;
+    if (asked != NULL && !is_urgent && strcmp(asked, "normal") != 0)
+        return cs_fail(err, CS_INVALID, "CORNSTARCH_REPLICA_STREAM is \"%s\": urgent or normal",
+                       asked);
+    return is_urgent ? cs_replicas_mem(r)->stream_create_urgent(r->device->handle, &r->stream, err)
+                     : cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err);
+}
+
 static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)
 {
-    CS_TRY(cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err));
+    CS_TRY(make_stream(r, err));
     CS_TRY(cs_replicas_mem(r)->event_create(r->device->handle, &r->event, err));
     for (int i = 0; i < (r->is_spread ? CS_HELDS : 1); i++) {
         struct cs_replica_ranks *of = &r->of[i];
@@ -240,6 +252,7 @@ enum cs_status cs_replicas_new(struct cs_device *device, const struct cs_plan *p
     if (status == CS_OK && device->mem != NULL)
         status = open_nccl(r, err);
     if (status != CS_OK) {
+        cs_replicas_abort(r); /* to close together what is open would wait for who did not come */
         cs_replicas_free(r);
         return cs_wrap(err, status, "connecting rank %d with its replicas", rank);
     }

@@ -114,9 +114,17 @@ static enum cs_status time_kinds(const struct cs_exchanges *x, struct cs_link_ra
     return time_beside(x, rank, products, told, err);
 }
 
+static bool is_process(const struct member *m)
+{
+    return m->devices != NULL && m->devices->are_processes;
+}
+
+/* A process ends with all that it has: what it shares with others may hold up who closes or frees anything. */
 static void fail_member(struct member *m, enum cs_status status)
 {
     m->told->status = status;
+    if (is_process(m))
+        _exit(0);
     m->comm->table->abort(m->comm);
 }
 
@@ -213,11 +221,6 @@ static void add_links(const struct member *member, int n, struct cs_profile *pro
         fit_beside(member, k, n, large, link);
         link->by_copy_engines = k == CS_LINK_SHIFT && member->told->by_copy_engines;
     }
-}
-
-static bool is_process(const struct member *m)
-{
-    return m->devices != NULL && m->devices->are_processes;
 }
 
 static void close_sockets(struct member *m)

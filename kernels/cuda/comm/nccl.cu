@@ -1,21 +1,18 @@
 /* Messages between devices through NCCL, and large ones between those of one host that share matrices by
  * copy engines (peers.cuh). The library is opened when the first communicator is asked for: the
  * plugin also serves machines without it. A peer that never comes or dies cannot hold a call for ever: what
- * waits for others runs on a thread of its own, within a time. (Non-blocking communicators would start a thread
+ * waits for others has a time (in_time.cuh). (Non-blocking communicators would start a thread
  * for every exchange, which takes the host 0.1 ms.) */
 #include <dlfcn.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <chrono>
-#include <future>
 #include <new>
-#include <system_error>
-#include <thread>
 
+#include "kernels/cuda/comm/in_time.cuh"
+#include "kernels/cuda/comm/nccl.cuh"
 #include "kernels/cuda/comm/peers.cuh"
 
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
@@ -39,8 +36,7 @@ static const struct {
 
 static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_TOTALS + 1, "one for every kind");
 
-/* What waits for the device gives up before who waits for it does (within_time). */
-enum { OPEN_S = 60, LEAVE_S = OPEN_S + 5, WARM_UP_BYTES = 64 << 20 };
+enum { WARM_UP_BYTES = 64 << 20 };
 
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(ncclGetUniqueId)                                                                             \
@@ -56,7 +52,8 @@ enum { OPEN_S = 60, LEAVE_S = OPEN_S + 5, WARM_UP_BYTES = 64 << 20 };
     X(ncclReduceScatter)                                                                           \
     X(ncclAllReduce)                                                                               \
     X(ncclAllGather)                                                                               \
-    X(ncclGetErrorString)
+    X(ncclGetErrorString)                                                                          \
+    X(ncclGetLastError)
 
 struct nccl {
 #define X(name) decltype(&::name) name;
@@ -76,8 +73,7 @@ struct comm {
     ncclComm_t nccl;
     struct cs_cuda_peers *peers; /* NULL: messages go through the library too */
     struct word *word;           /* (n) of windows; NULL: nobody asks for them */
-    std::chrono::steady_clock::time_point
-        until; /* others are waited for till then, to open or to close it */
+    cs_cuda_time until;          /* others are waited for till then, to open or to close it */
 };
 
 /* CS_UNSUPPORTED: not there, or too old. */
@@ -108,8 +104,11 @@ static enum cs_status fail(const struct nccl *n, const char *what, ncclResult_t 
                            struct cs_err *err)
 {
     const bool is_peer = code == ncclRemoteError || code == ncclSystemError;
-    return cs_cuda_fail(err, __FILE__, __LINE__, is_peer ? CS_PEER_GONE : CS_INTERNAL, "%s: %s",
-                        what, n->ncclGetErrorString(code));
+    const char *last = n->ncclGetLastError(nullptr); /* of the process, what it has warned of */
+    const bool is_known = last != nullptr && *last != '\0';
+    return cs_cuda_fail(err, __FILE__, __LINE__, is_peer ? CS_PEER_GONE : CS_INTERNAL,
+                        "%s: %s%s%.300s", what, n->ncclGetErrorString(code), is_known ? "; " : "",
+                        is_known ? last : "");
 }
 
 static enum cs_status check(void *handle, struct cs_err *err)
@@ -128,64 +127,6 @@ static enum cs_status told(const struct nccl *n, const char *what, ncclResult_t 
                            struct cs_err *err)
 {
     return code == ncclSuccess ? CS_OK : fail(n, what, code, err);
-}
-
-/* What is left behind crashes nobody: who is told CS_TIMEOUT ends the process without its destructors. */
-struct answer {
-    enum cs_status status;
-    struct cs_err err;
-};
-
-static bool start(std::packaged_task<answer()> task)
-{
-    try {
-        std::thread(std::move(task)).detach();
-    } catch (const std::system_error &) {
-        return false;
-    }
-    return true;
-}
-
-/* Runs call(err), which waits for other ranks of c, for OPEN_S seconds; what does not end then is left behind with its
- * thread: CS_TIMEOUT. The current device is the thread's too. */
-template <class Call>
-static enum cs_status within_time(struct comm *c, const char *what, Call call, struct cs_err *err)
-{
-    int device;
-    CS_CUDA(err, cudaGetDevice(&device));
-    c->until = std::chrono::steady_clock::now() + std::chrono::seconds(OPEN_S);
-    std::packaged_task<answer()> task([call, device] {
-        answer a = {};
-        const cudaError_t code = cudaSetDevice(device);
-        a.status = code == cudaSuccess
-                       ? call(&a.err)
-                       : cs_cuda_fail(&a.err, __FILE__, __LINE__, CS_INTERNAL, "device %d: %s",
-                                      device, cudaGetErrorString(code));
-        return a;
-    });
-    std::future<answer> future = task.get_future();
-    if (!start(std::move(task)))
-        return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "%s: no thread", what);
-    if (future.wait_for(std::chrono::seconds(LEAVE_S)) != std::future_status::ready)
-        return cs_cuda_fail(err, __FILE__, __LINE__, CS_TIMEOUT,
-                            "%s: the other rank did not come within %d s", what, LEAVE_S);
-    const answer a = future.get();
-    if (err != nullptr)
-        *err = a.err;
-    return a.status;
-}
-
-/* waits for what other ranks take part in, who may be gone */
-static bool is_over(const struct comm *c, cudaStream_t stream)
-{
-    const struct timespec nap = {0, 20000};
-    cudaError_t code = cudaStreamQuery(stream);
-    while (code == cudaErrorNotReady && std::chrono::steady_clock::now() < c->until) {
-        nanosleep(&nap, nullptr);
-        code = cudaStreamQuery(stream);
-    }
-    (void)cudaGetLastError(); /* "not ready" is not what went wrong with others */
-    return code == cudaSuccess;
 }
 
 static enum cs_status new_id(char id[CS_DEVICE_COMM_ID], struct cs_err *err)
@@ -292,13 +233,15 @@ static enum cs_status tell_all(struct comm *c, struct cs_err *err)
     CS_CUDA(err, cudaMemcpy(data, c->word, all, cudaMemcpyHostToDevice));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     enum cs_status status = all_gather(c, data + each * (size_t)c->rank, data, each, stream, err);
-    if (status == CS_OK && (!is_over(c, stream) ||
-                            cudaMemcpy(c->word, data, all, cudaMemcpyDeviceToHost) != cudaSuccess))
-        status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "a word to all ranks failed");
-    cudaStreamDestroy(stream);
     if (status == CS_OK)
-        cudaFree(data); /* else this would wait for the others again */
-    return status;
+        status = cs_cuda_await(stream, c->until, "a word to all ranks", err);
+    cudaStreamDestroy(stream);
+    if (status != CS_OK)
+        return status; /* to free it would wait for the others again */
+    const cudaError_t code = cudaMemcpy(c->word, data, all, cudaMemcpyDeviceToHost);
+    cudaFree(data);
+    CS_CUDA(err, code);
+    return CS_OK;
 }
 
 /* Nobody uses its window unless all can. */
@@ -374,7 +317,8 @@ static void close_comm(void *handle)
     if (c == nullptr || functions(&n, nullptr) != CS_OK)
         return;
     const auto end = [n, c](struct cs_err *why) { return end_together(n, c, why); };
-    const enum cs_status status = within_time(c, "closing a communicator", end, nullptr);
+    const enum cs_status status =
+        cs_cuda_in_time("closing a communicator", &c->until, end, nullptr);
     if (status == CS_TIMEOUT)
         return;
     if (status != CS_OK) {
@@ -446,12 +390,24 @@ static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int
     CS_CUDA(err, cudaMemset(data, 0, WARM_UP_BYTES));
     CS_CUDA(err, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     enum cs_status status = warm_up(c, kind, rank, n_ranks, data, stream, err);
-    if (status == CS_OK && !is_over(c, stream))
-        status = cs_cuda_fail(err, __FILE__, __LINE__, CS_PEER_GONE, "the first message failed");
+    if (status == CS_OK)
+        status = cs_cuda_await(stream, c->until, "the first message", err);
     cudaStreamDestroy(stream);
     if (status == CS_OK)
         cudaFree(data); /* else this would wait for the others again */
     return status;
+}
+
+/* for comparisons the environment says how many sums of replicas may take */
+static enum cs_status most_ctas(enum cs_device_comm_kind kind, int *most, struct cs_err *err)
+{
+    const char *asked = kind == CS_DEVICE_COMM_GROUP ? getenv("CORNSTARCH_REPLICA_CTAS") : nullptr;
+    char *end = nullptr;
+    *most = asked != nullptr ? (int)strtol(asked, &end, 10) : ctas[kind].most;
+    if (asked != nullptr && (end == asked || *end != '\0' || *most < 1 || *most > 32))
+        return cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
+                            "CORNSTARCH_REPLICA_CTAS is \"%s\": a number from 1 to 32", asked);
+    return CS_OK;
 }
 
 /* unless the environment wants it otherwise, for comparisons */
@@ -467,7 +423,7 @@ static enum cs_status begin_together(const struct nccl *n, struct comm *c, ncclU
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     config.minCTAs = ctas[kind].least;
-    config.maxCTAs = ctas[kind].most;
+    CS_TRY(most_ctas(kind, &config.maxCTAs, err));
     CS_TRY(told(n, "ncclCommInitRankConfig",
                 n->ncclCommInitRankConfig(&c->nccl, c->n, id, c->rank, &config), err));
     CS_TRY(connect(c, kind, c->rank, c->n, err));
@@ -488,7 +444,7 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     c->n = n_ranks;
     memcpy(&unique, id, sizeof unique);
     const auto begin = [=](struct cs_err *why) { return begin_together(n, c, unique, kind, why); };
-    const enum cs_status status = within_time(c, "opening a communicator", begin, err);
+    const enum cs_status status = cs_cuda_in_time("opening a communicator", &c->until, begin, err);
     if (status == CS_OK)
         *out = c;
     else if (status != CS_TIMEOUT)

@@ -9,7 +9,7 @@
 #ifndef CS_CUDA_COMM_PEERS_CUH
 #define CS_CUDA_COMM_PEERS_CUH
 
-#include "kernels/cuda/cuda_ops.cuh"
+#include "kernels/cuda/check.cuh"
 
 struct cs_cuda_peers;
 
