@@ -19,6 +19,7 @@
 #include "core/trace/ring.h"
 #include "core/wire/line.h"
 #include "core/wire/wire.h"
+#include "runner/processes/procstat.h"
 #include "store/ckpt/checkpoint.h"
 
 enum { CONTROL = 3 };
@@ -275,13 +276,50 @@ static void save(const struct fake *f, int64_t step)
     say(msg);
 }
 
+/* a worker of this job is stopped */
+static bool is_one_stopped(void)
+{
+    char path[64], pids[400] = "", *rest = pids;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", getppid(), getppid());
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fgets(pids, sizeof pids, file) == NULL)
+        _exit(95);
+    fclose(file);
+    for (long pid; (pid = strtol(rest, &rest, 10)) > 0;)
+        if (cs_procstat((pid_t)pid).state == 'T')
+            return true;
+    return false;
+}
+
+/* "ready": it waits for ever; "halt": it computes, then is stopped, and others wait for ever; "gone": it is stopped, and
+ * others give up */
+static void get_ready(const struct fake *f)
+{
+    const int64_t until_ns = cs_now_ns() + 500000000;
+    const bool has_halt = has_fault(f->rank, 0, "halt"), has_gone = has_fault(f->rank, 0, "gone");
+    if (has_fault(f->rank, 0, "ready"))
+        pause();
+    while (has_halt && cs_now_ns() < until_ns)
+        ;
+    if (has_halt || has_gone)
+        kill(getpid(), SIGSTOP);
+    for (int r = 0; r < f->plan->n_ranks; r++) {
+        if (r != f->rank && has_fault(r, 0, "halt"))
+            pause();
+        if (r == f->rank || !has_fault(r, 0, "gone"))
+            continue;
+        while (!is_one_stopped())
+            sleep_ms(5);
+        report_error(f, -1, "timeout", "others did not come");
+    }
+}
+
 static void work(struct fake *f)
 {
     struct cs_program *program = NULL;
     const char *step_ms = getenv("FAKE_STEP_MS"), *log_lines = getenv("FAKE_LOG_LINES");
     MUST(cs_program_make(f->plan, f->graph, f->plan->slots, false, f->arena, &program, err));
-    if (has_fault(f->rank, 0, "ready"))
-        pause();
+    get_ready(f);
     json_t *ready = cs_msg_new("worker.ready");
     cs_msg_set_int(ready, "rank", f->rank);
     cs_msg_set_str(ready, "program_hash", program->hash);
@@ -312,6 +350,8 @@ static void work(struct fake *f)
     cs_msg_set_int(done, "rank", f->rank);
     cs_msg_set_int(done, "step", m.step);
     say(done);
+    if (has_fault(f->rank, m.step, "done"))
+        kill(getpid(), SIGSTOP);
     _exit(0);
 }
 

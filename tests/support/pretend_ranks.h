@@ -5,7 +5,8 @@
  *
  * The environment says what goes wrong:
  *   FAKE_FAULT      "RANK:STEP:WHAT", rank -1 the feeder; kill, exit, error, stop (SIGSTOP), mute
- *                   (exits 0 without a word), save (a save fails), ready (never ready)
+ *                   (exits 0 without a word), save (a save fails), ready (never ready); halt, gone (step 0: stopped
+ *                   before it is ready, while others wait, or give up), done (stopped when it is done)
  *   FAKE_STEP_MS    length of a step
  *   FAKE_LOG_LINES  lines that rank 0 prints in every step
  *   FAKE_EVAL       set: an evaluation of two manifests after every fifth step

@@ -92,6 +92,32 @@ static void a_rank_that_never_gets_ready_fails_the_job(void **state)
     check_failure(job, "0:0:ready", 0, parts);
 }
 
+/* those that wait for it had stood still for longer */
+static void a_rank_that_is_stopped_at_the_start_is_named_not_who_waits(void **state)
+{
+    struct pretend_job *job = *state;
+    static const char *const parts[] = {"rank 1 (llm.0) stands still before its first step",
+                                        "(the process is stopped)", NULL};
+    job->options.hang_ns = 200000000;
+    check_failure(job, "1:0:halt", 1, parts);
+}
+
+static void a_stopped_rank_is_named_when_others_give_up(void **state)
+{
+    static const char *const parts[] = {"rank 1 (llm.0) stands still before its first step",
+                                        "(the process is stopped); others waited in vain", NULL};
+    check_failure(*state, "1:0:gone", 1, parts);
+}
+
+static void a_rank_that_is_stopped_when_it_is_done_does_not_last_for_ever(void **state)
+{
+    struct pretend_job *job = *state;
+    static const char *const parts[] = {"rank 2 (llm.1) stands still", "(the process is stopped)",
+                                        NULL};
+    job->options.hang_ns = 200000000;
+    check_failure(job, "2:11:done", 2, parts);
+}
+
 static void a_feeder_that_never_gets_ready_fails_the_job(void **state)
 {
     struct pretend_job *job = *state;
@@ -251,6 +277,9 @@ int main(int argc, char **argv)
         LIFE(a_killed_feeder_is_named),
         LIFE(a_stopped_rank_is_named_then_fails_the_job),
         LIFE(a_rank_that_never_gets_ready_fails_the_job),
+        LIFE(a_rank_that_is_stopped_at_the_start_is_named_not_who_waits),
+        LIFE(a_stopped_rank_is_named_when_others_give_up),
+        LIFE(a_rank_that_is_stopped_when_it_is_done_does_not_last_for_ever),
         LIFE(a_feeder_that_never_gets_ready_fails_the_job),
         LIFE(a_runner_that_stood_still_blames_nobody),
         LIFE(a_failed_save_does_not_fail_the_run),

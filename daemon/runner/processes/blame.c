@@ -6,6 +6,7 @@
 
 #include "core/sched/span_keys.h"
 #include "core/wire/wire.h"
+#include "runner/processes/procstat.h"
 #include "runner/state/records.h"
 #include "runner/steps/step_reports.h"
 
@@ -64,14 +65,23 @@ void cs_blame_where(struct cs_runner *r, const struct cs_child *child, char *out
         snprintf(out, cap, " in step %lld between two actions%s", (long long)step, samples);
 }
 
+/* without a word of what is wrong */
+static bool is_stopped(const struct cs_child *child)
+{
+    return child->pid > 0 && !child->has_exited && child->error.status == CS_OK &&
+           cs_procstat(child->pid).state == 'T';
+}
+
 /* How likely a child is the cause rather than a victim of another's end. */
 static int guilt_of(const struct cs_child *child)
 {
     enum cs_status status = child->error.status;
     bool has_ended_badly =
         child->has_exited && (child->signal || child->exit_code || !child->is_done);
-    if (child->pid <= 0 || (status == CS_OK && !has_ended_badly))
+    if (child->pid <= 0)
         return 0;
+    if (status == CS_OK && !has_ended_badly)
+        return is_stopped(child) ? 3 : 0; /* whoever waited for it gave up */
     if (child->has_exited && child->signal)
         return 5;
     if (status == CS_OK)
@@ -88,7 +98,10 @@ static void describe(struct cs_runner *r, const struct cs_child *child, char *ou
     cs_blame_where(r, child, where, sizeof where);
     const char *last = child->log ? cs_logfile_last(child->log) : "";
     const char *says = last[0] ? "; its last output: " : "";
-    if (child->has_exited && child->signal)
+    if (is_stopped(child))
+        snprintf(out, cap, "%s stands still%s (the process is stopped); others waited in vain",
+                 name, where);
+    else if (child->has_exited && child->signal)
         snprintf(out, cap, "%s died (signal %d)%s%s%.200s", name, child->signal, where, says, last);
     else if (child->error.status != CS_OK)
         snprintf(out, cap, "%s failed%s: %.500s", name, where, child->error.text);

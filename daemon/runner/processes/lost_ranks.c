@@ -117,14 +117,23 @@ static void forgive_own_gap(struct cs_runner *r, int64_t now_ns)
                  (long long)(gap_ns / second_ns));
 }
 
-/* A process that gets ready shows no steps: it stands still when it neither computes nor reads. All
- * that are ready wait for the others. */
-static enum cs_status look_at_start(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
+/* Who the others wait for at the start, or at the end: all that are ready, or that have ended, wait. */
+static bool is_awaited(const struct cs_runner *r, const struct cs_child *child)
+{
+    const bool is_start = r->go_ns == 0;
+    return child->pid > 0 && !child->has_exited &&
+           (is_start ? !child->is_ready : child->is_done && child->rank >= 0);
+}
+
+/* A process that gets ready, or that closes what it has, shows no steps: it stands still when it neither computes nor
+ * reads. A stopped one is to blame rather than those that wait for it, however long they do. */
+static enum cs_status look_at_processes(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
 {
     struct cs_child *stuck = NULL;
+    bool is_stopped = false;
     for (int i = 0; i <= r->generation.n_ranks; i++) {
         struct cs_child *child = &r->child[i];
-        if (child->pid <= 0 || child->has_exited || child->is_ready)
+        if (!is_awaited(r, child))
             continue;
         const struct cs_procstat now = cs_procstat(child->pid);
         if (now.activity != child->activity || child->active_ns <= r->blame_from_ns) {
@@ -132,12 +141,18 @@ static enum cs_status look_at_start(struct cs_runner *r, int64_t now_ns, struct 
             child->active_ns = now_ns;
             child->is_hang_told = false;
         }
-        if (stuck == NULL || child->active_ns < stuck->active_ns)
+        const bool has_stopped = now.state == 'T';
+        if (stuck == NULL || has_stopped > is_stopped ||
+            (has_stopped == is_stopped && child->active_ns < stuck->active_ns)) {
             stuck = child;
+            is_stopped = has_stopped;
+        }
     }
-    if (stuck == NULL || now_ns - stuck->active_ns <= r->options->hang_ns)
+    const int64_t limit_ns = r->options->hang_ns, soon_ns = STOPPED_SECONDS * second_ns;
+    const int64_t patience_ns = is_stopped && soon_ns < limit_ns ? soon_ns : limit_ns;
+    if (stuck == NULL || now_ns - stuck->active_ns <= patience_ns)
         return CS_OK;
-    return tell_stuck(r, stuck, now_ns - stuck->active_ns, r->options->hang_ns, err);
+    return tell_stuck(r, stuck, now_ns - stuck->active_ns, limit_ns, err);
 }
 
 static enum cs_status look_at_steps(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
@@ -154,7 +169,7 @@ static enum cs_status look_at_steps(struct cs_runner *r, int64_t now_ns, struct 
             CS_TRY(tell_stuck(r, &r->child[i], still_ns, limit_ns, err));
     }
     if (youngest_ns == INT64_MAX)
-        return CS_OK;
+        return look_at_processes(r, now_ns, err);
     if (youngest_ns > limit_ns)
         return tell_stuck(r, find_stuck(r, now_ns), youngest_ns, limit_ns, err);
     for (int i = 0; i <= r->generation.n_ranks && youngest_ns < second_ns; i++)
@@ -167,7 +182,7 @@ enum cs_status cs_lost_ranks_look(struct cs_runner *r, struct cs_err *err)
     const int64_t now_ns = cs_now_ns();
     forgive_own_gap(r, now_ns);
     if (r->go_ns == 0)
-        return look_at_start(r, now_ns, err);
+        return look_at_processes(r, now_ns, err);
     r->blame_from_ns = r->go_ns > r->blame_from_ns ? r->go_ns : r->blame_from_ns;
     return look_at_steps(r, now_ns, err);
 }

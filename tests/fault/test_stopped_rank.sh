@@ -1,0 +1,36 @@
+#!/bin/bash
+# A worker that is stopped (SIGSTOP), while its job starts and while it trains: the job fails in the time that
+# cornstarch-runner(8) promises, ten times its --hang-limit, says which rank it was and that its process is stopped,
+# leaves nothing behind, and the next job trains.
+. "$(dirname "$0")/../support/e2e.sh"
+export CORNSTARCH_RUNNER=$work/runner
+cat >"$CORNSTARCH_RUNNER" <<SH
+#!/bin/sh
+exec "$bin/cornstarch-runner" --hang-limit 1s "\$@"
+SH
+chmod +x "$CORNSTARCH_RUNNER"
+make_data 64
+write_job victim.lua vision=1 llm=2 slots=2 batch=32 steps=100000
+write_job after.lua vision=1 llm=2 slots=2 batch=8 steps=4
+
+has_workers() { # ID
+  runner=$(runner_pid "$1" 2>/dev/null) && [ -n "$runner" ] || return 1
+  workers=($(children "$runner" cornstarch-worker))
+  [ ${#workers[@]} -eq 3 ]
+}
+
+for when in start train; do
+  rank=$([ $when = start ] && echo 1 || echo 2)
+  stage=$([ $when = start ] && echo llm.0 || echo llm.1)
+  id=$(submit victim.lua)
+  if [ $when = start ]; then until_true "job $id has workers" has_workers "$id"; else wait_step "$id" 3; fi
+  has_workers "$id" || fail "job $id has ${#workers[@]} workers"
+  feeder=$(children "$runner" cornstarch-feeder)
+  kill -STOP "${workers[rank]}"
+  expect_rc 6 "$C" wait "$id"
+  expect_text "job $id: FAILED: rank $rank ($stage) stands still"
+  expect_text "(the process is stopped)"
+  until_true "the processes of job $id are gone" are_gone "$runner" ${feeder:+"$feeder"} "${workers[@]}"
+  "$C" wait "$(submit after.lua)" >/dev/null || fail "the job after job $id fails"
+done
+echo ok
