@@ -1,5 +1,5 @@
-/* A layout costs in a search what it costs in a plan: random layouts of small models, each stage, each message both
- * ways, and the whole pipeline, to the nanosecond. */
+/* A layout costs in a search what it costs in a plan: random layouts of small models, each stage with what its ranks
+ * wait for, each message both ways, the whole pipeline, to the nanosecond, and what ranks keep, to the byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,17 +53,19 @@ static void draw_model(struct drawn *d)
     static const char *const stripes[] = {"auto", "always", "never"};
     static const char *const devices[] = {"cpu", "h200-141g", "a100-80g"};
     static const char *const exchanges[] = {"keys", "auto"};
-    const int32_t n_encoders = draw(0, 2);
+    const int32_t n_encoders = draw(0, 2), kind = draw(0, 5);
     const struct cs_test_spec options = {.n_encoders = n_encoders > 0 ? n_encoders : -1,
                                          .vision_layers = 4,
                                          .llm_layers = draw(4, 8),
-                                         .is_recurrent = draw(0, 5) == 0,
+                                         .is_recurrent = kind == 0,
+                                         .has_experts = kind == 1,
+                                         .is_tied = draw(0, 1) == 0,
                                          .rules = one_of(rules, n_encoders > 0 ? 4 : 2),
                                          .stripes = one_of(stripes, 3),
                                          .exchange = one_of(exchanges, 2),
                                          .seq_tokens = 128 << draw(0, 3),
                                          .slots = 4};
-    const int32_t per_node = 2 << draw(0, 2);
+    const int32_t per_node = 2 << draw(0, 4);
     struct cs_err err = {0};
     d->root = cs_test_spec_json(&options);
     need(cs_spec_read(d->root, d->arena, &d->spec, &err), &err);
@@ -108,7 +110,7 @@ static void draw_layout(struct drawn *d)
                                           : draw(0, p->branch[b].n_options - 1));
         c->own_dp[b] = b == llm || is_guest ? c->dp : 1 << draw(0, 2);
         c->pp[b] = (int16_t)(is_guest ? 1 : draw(1, b == llm ? 3 : 2));
-        c->zero[b] = 1;
+        c->zero[b] = (uint8_t)draw(1, 3);
     }
     d->options =
         (struct cs_search_options){.batch_slots = c->dp * draw(1, 4), .may_leave_node = true};
@@ -138,12 +140,13 @@ static void take_cut(struct drawn *d)
 static const char *text_of(const struct drawn *d)
 {
     struct cs_buf text = {0};
-    cs_buf_addf(&text, "%s %s, dp %d", d->cluster.device->name, d->found.plan->schedule,
-                d->found.candidate.dp);
+    cs_buf_addf(&text, "%s%s %s, dp %d", d->graph->is_tied ? "tied " : "", d->cluster.device->name,
+                d->found.plan->schedule, d->found.candidate.dp);
     for (int32_t b = 0; b < d->problem->n_branches; b++) {
         const struct cs_branch_layout *x = &d->found.plan->layout.branch[b];
-        cs_buf_addf(&text, "; %s tp %d%s cp %d pp %d dp %d %s %s", x->name, x->tp,
-                    x->sp ? " sp" : "", x->cp, x->pp, x->dp, cs_recompute_name(x->recompute),
+        cs_buf_addf(&text, "; %s tp %d%s cp %d pp %d dp %d ep %d zero %d %s %s", x->name, x->tp,
+                    x->sp ? " sp" : "", x->cp, x->pp, x->dp, x->ep,
+                    cs_layout_zero(&d->found.plan->layout, b), cs_recompute_name(x->recompute),
                     cs_placement_table[x->place].name);
     }
     const char *out = cs_arena_strdup(d->arena, cs_buf_str(&text));
@@ -165,6 +168,27 @@ static bool shares_items(const struct drawn *d)
     const struct cs_layout *l = &d->found.plan->layout;
     for (int32_t b = 0; b < l->n_branches; b++)
         if (b != l->llm && (l->branch[b].cp > 1 || l->branch[b].dp != l->dp))
+            return true;
+    return false;
+}
+
+/* Ranks that divide weights or gradients talk over the network in a search where they leave a node, which plans do not
+ * know. */
+static bool stays_in_nodes(const struct drawn *d)
+{
+    const struct cs_layout *l = &d->found.plan->layout;
+    for (int32_t b = 0; b < l->n_branches; b++)
+        if (l->branch[b].tp * l->branch[b].cp * l->branch[b].dp > d->cluster.devices_per_node)
+            return false;
+    return true;
+}
+
+/* Experts of a plan are those of the fullest rank, whoever divides their state. */
+static bool spreads_experts(const struct drawn *d)
+{
+    const struct cs_layout *l = &d->found.plan->layout;
+    for (int32_t b = 0; b < l->n_branches; b++)
+        if (l->branch[b].ep > 1)
             return true;
     return false;
 }
@@ -191,6 +215,23 @@ static void stages_are_alike(const struct drawn *d, const struct cs_trial *t)
         expect(d, "forward of stage", s, st->fwd_ns, fwd[s]);
         expect(d, "backward of stage", s, st->bwd_input_ns + st->bwd_weight_ns,
                input[s] + weight[s]);
+    }
+}
+
+/* What a rank keeps of its stages: weights, and state. */
+static void memory_is_alike(const struct drawn *d, const struct cs_trial *t)
+{
+    int64_t weights[64] = {0}, state[64] = {0};
+    for (int32_t s = 0; s < d->plan->n_stages; s++) {
+        const struct cs_stage *st = &d->plan->stages[s];
+        weights[st->rank] += st->weight_bytes;
+        state[st->rank] += st->state_bytes;
+    }
+    for (int32_t i = 0; i < d->found.plan->n_stages; i++) {
+        const struct cs_search_stage *s = &d->found.plan->stage[i];
+        const int32_t rank = t->first_rank[s->branch] + s->index;
+        expect(d, "weights of rank", rank, s->memory.weights, weights[rank]);
+        expect(d, "state of rank", rank, s->memory.grads + s->memory.optimizer, state[rank]);
     }
 }
 
@@ -264,9 +305,12 @@ static bool try_layout(int *seen)
         cs_trial_start(&t, d.problem, &d.options, &d.found, d.arena);
         cs_trial_lower(&t);
         messages_are_alike(&d, &t, seen);
-        if (!shares_items(&d))
+        if (!spreads_experts(&d))
+            memory_is_alike(&d, &t);
+        if (!shares_items(&d) && stays_in_nodes(&d))
             stages_are_alike(&d, &t);
-        if (!shares_items(&d) && d.found.plan->modality != CS_PLACE_REPLICATED)
+        if (!shares_items(&d) && stays_in_nodes(&d) &&
+            d.found.plan->modality != CS_PLACE_REPLICATED)
             pipelines_are_alike(&d);
     }
     json_decref(d.root);

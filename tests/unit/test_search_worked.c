@@ -196,7 +196,7 @@ static void memory_classes_are_closed_forms(void **state)
     load.zero = 3;
     m = (struct cs_memory){0};
     cs_memory_add(layer, 2, &load, &m);
-    assert_int_equal(m.weights, 25 + 3);
+    assert_int_equal(m.weights, 25 + 2);
     assert_int_equal(m.grads, 10);
     assert_int_equal(m.workspace, 30 + 100 + 40);
 }

@@ -12,7 +12,8 @@ static const struct cs_search_layer *layers_with(const struct cs_trial *t, int32
     const struct cs_search_option *own = t->option[t->llm];
     for (int32_t i = 0; i < branch->n_options; i++) {
         const struct cs_search_option *o = &branch->option[i];
-        if (o->cp == cp && o->tp == own->tp && o->ep == own->ep && o->recompute == own->recompute)
+        if (o->cp == cp && o->tp == own->tp && o->ep == own->ep && o->sp == own->sp &&
+            o->recompute == own->recompute)
             return cp == 1 || o->moves_heads == own->moves_heads ? o->layer : o->other;
     }
     return NULL;

@@ -56,7 +56,6 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         l->work_bytes = cs_share_ns(share, l->work_bytes);
         add_rows(t, b, l);
     }
-    cs_trial_add_zero(t, b, out);
     t->layer[b] = out;
 }
 
@@ -258,6 +257,8 @@ void cs_trial_lower(struct cs_trial *t)
     t->plan->slots = t->slots;
     t->plan->head_stage = t->plan->embed_stage = t->plan->n_stages - 1;
     cs_trial_add_edges(t);
+    cs_trial_add_zero(t);
+    cs_trial_time_edges(t);
 }
 
 enum cs_status cs_trial_replay(const struct cs_trial *t, int32_t slots, struct cs_replay **out,

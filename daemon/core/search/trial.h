@@ -20,7 +20,7 @@ struct cs_trial {
     int32_t llm, slots, chunks;
     int32_t repeats; /* as the plan's: divides the replicas of every branch */
     const struct cs_search_option *option[CS_SEARCH_MAX_BRANCHES];
-    /* layers with the branch's share of a slot and the collectives of its zero level */
+    /* layers with the branch's share of a slot */
     struct cs_search_layer *layer[CS_SEARCH_MAX_BRANCHES];
     bool *trains[CS_SEARCH_MAX_BRANCHES]; /* (n_layers + 1) something before this layer trains */
     struct cs_arena *scratch;
@@ -44,9 +44,6 @@ struct cs_trial {
 void cs_trial_start(struct cs_trial *trial, const struct cs_search_problem *problem,
                     const struct cs_search_options *options, struct cs_found *found,
                     struct cs_arena *scratch);
-
-/* Times of a branch's layers (n_layers) grow by what their ranks wait for the traffic of ZeRO 2 and 3. */
-void cs_trial_add_zero(const struct cs_trial *trial, int32_t branch, struct cs_search_layer *layer);
 
 /* stages of the branch with ranks of their own, chunks counted; 0: it has none */
 static inline int32_t cs_trial_stages(const struct cs_trial *t, int32_t b)
@@ -74,9 +71,13 @@ enum cs_status cs_trial_cut(struct cs_trial *trial, struct cs_arena *arena,
                             struct cs_err *err) CS_NODISCARD;
 /* plan.context_rows of a plan of the candidate (cs_search_spec) */
 int32_t cs_trial_rows_each(const struct cs_trial *trial);
-/* edges at most; fills them, behind and hop, and adds what stages do for them. Stages are there. */
+/* edges at most; fills them and behind. Stages are there. */
 int32_t cs_trial_most_edges(const struct cs_trial *trial);
 void cs_trial_add_edges(struct cs_trial *trial);
+/* Stages take longer by what their ranks wait for the traffic of levels 2 and 3 of ZeRO. Edges are there. */
+void cs_trial_add_zero(struct cs_trial *trial);
+/* Fills hop, and adds what stages do for edges: after all else. */
+void cs_trial_time_edges(struct cs_trial *trial);
 /* stages, edges, times and bytes from found->sizes */
 void cs_trial_lower(struct cs_trial *trial);
 void cs_trial_add_layers(struct cs_trial_part *part, const struct cs_search_layer *layer,

@@ -155,6 +155,14 @@ static void add_feeds(struct cs_trial *t, int32_t b)
     }
 }
 
+/* of an encoder in every stage, which trains */
+static void need_gradients(struct cs_trial *t)
+{
+    for (int32_t s = 0; s < t->plan->n_stages; s++)
+        if (t->plan->stages[s].branch == t->llm)
+            t->plan->stages[s].needs_input_grad = true;
+}
+
 /* A whole encoder in every stage: its rows stay on their ranks, of which each may need those of others. */
 static void charge_replicated(struct cs_trial *t, int32_t b)
 {
@@ -210,7 +218,13 @@ void cs_trial_add_edges(struct cs_trial *t)
         }
         if (b != t->llm && t->c->place[b] != CS_PLACE_REPLICATED)
             add_feeds(t, b);
+        else if (b != t->llm && t->trains[b][t->problem->branch[b].n_layers])
+            need_gradients(t);
     }
+}
+
+void cs_trial_time_edges(struct cs_trial *t)
+{
     for (int32_t e = 0; e < t->plan->n_edges; e++)
         time_edge(t, &t->plan->edges[e]);
     for (int32_t b = 0; b < t->llm; b++)

@@ -3,9 +3,12 @@
 
 #include "core/base/units.h"
 
-static int64_t shard(int64_t bytes, bool is_sharded, int32_t shards)
+/* Of bytes of a layer of which ranks divide some. */
+static int64_t kept(int64_t bytes, struct cs_search_apart apart, bool is_sharded, int32_t shards)
 {
-    return is_sharded && shards > 1 ? (bytes + shards - 1) / shards : bytes;
+    return is_sharded && shards > 1
+               ? apart.whole + cs_zero_part(bytes - apart.whole + apart.others, shards)
+               : bytes;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -18,8 +21,8 @@ void cs_memory_add_work(const struct cs_search_layer *layer, int32_t number,
 {
     const int32_t turn = number % (load->turns > 1 ? load->turns : 1);
     const bool is_divided = load->shards > 1;
-    const int64_t whole = (is_divided && load->zero >= 2 ? layer->grad_bytes : 0) +
-                          (is_divided && load->zero >= 3 ? layer->weight_bytes : 0);
+    const int64_t whole = (is_divided && load->zero >= 2 ? cs_search_divided_grads(layer) : 0) +
+                          (is_divided && load->zero >= 3 ? cs_search_divided_weights(layer) : 0);
     work->work = larger(work->work, layer->work_bytes);
     work->whole[turn] = larger(work->whole[turn], whole);
 }
@@ -38,9 +41,11 @@ void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
     int64_t saved = 0;
     int32_t chunks = load->chunks > 1 ? load->chunks : 1;
     for (int32_t i = 0; i < n; i++) {
-        memory->weights += shard(layer[i].weight_bytes, load->zero >= 3, load->shards);
-        memory->grads += shard(layer[i].grad_bytes, load->zero >= 2, load->shards);
-        memory->optimizer += shard(layer[i].optim_bytes, load->zero >= 1, load->shards);
+        memory->weights +=
+            kept(layer[i].weight_bytes, layer[i].weight_apart, load->zero >= 3, load->shards);
+        memory->grads +=
+            kept(layer[i].grad_bytes, layer[i].grad_apart, load->zero >= 2, load->shards);
+        memory->optimizer += cs_zero_part(layer[i].optim_bytes, load->zero >= 1 ? load->shards : 1);
         saved += layer[i].saved_bytes;
         cs_memory_add_work(&layer[i], load->first + i, load, &memory->of_work);
     }
@@ -53,9 +58,9 @@ void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
 void cs_memory_share(const struct cs_search_layer *shared, const struct cs_memory_load *load,
                      struct cs_memory *memory)
 {
-    memory->weights -= shard(shared->weight_bytes, load->zero >= 3, load->shards);
-    memory->grads -= shard(shared->grad_bytes, load->zero >= 2, load->shards);
-    memory->optimizer -= shard(shared->optim_bytes, load->zero >= 1, load->shards);
+    memory->weights -= shared->weight_bytes;
+    memory->grads -= shared->grad_bytes;
+    memory->optimizer -= cs_zero_part(shared->optim_bytes, load->zero >= 1 ? load->shards : 1);
 }
 
 int64_t cs_memory_total(const struct cs_memory *memory)

@@ -1,7 +1,7 @@
 /* Exact peak bytes of a rank: what its stage holds, class by class. Closed form, no allocator.
  *
- *   weights     of its shard of every layer                       zero 3: / shards
- *   grads       of what trains                                    zero 2: / shards
+ *   weights     of its shard of every layer                       zero 3: / shards, but for a tied table
+ *   grads       of what trains                                    zero 2: / shards, the same
  *   optimizer   two moments, and an fp32 master below fp32, or    zero 1: / shards
  *               moments alone where state is kept in bf16
  *   activations saved per slot * slots in flight

@@ -42,11 +42,20 @@ static bool is_cut(const struct cs_param *param)
     return cut[param->role];
 }
 
+/* Of n elements of a tensor those of a rank: of tables whole words, of the rank with most. */
+static int64_t count_of(const struct cs_param *p, int64_t n, int32_t tp)
+{
+    const bool is_table = p->role == CS_PARAM_EMBED || p->role == CS_PARAM_HEAD_W;
+    if (!is_cut(p))
+        return n;
+    return is_table ? cs_over(p->dim[0], tp) * (n / p->dim[0]) : cs_over(n, tp);
+}
+
 /* elements of the tied table on a rank */
 static int64_t tied_count(const struct cs_problem_builder *b, int32_t tp, bool is_trained)
 {
     const struct cs_param *p = &b->graph->params[b->graph->tied_param];
-    return !is_trained || p->is_trainable ? cs_over(p->count, tp) : 0;
+    return !is_trained || p->is_trainable ? count_of(p, p->count, tp) : 0;
 }
 
 static void count_shared(const struct cs_problem_builder *b, int32_t tp,
@@ -64,23 +73,33 @@ static void count_shared(const struct cs_problem_builder *b, int32_t tp,
 static void count_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
                         int32_t tp, struct cs_search_layer *out)
 {
-    int64_t held = 0, trained = 0, divided = 0;
+    int64_t held = 0, trained = 0, divided = 0, weights = 0;
     int element = cs_device_element_bytes(b->device);
     for (int32_t i = layer->first_param; i < layer->first_param + layer->n_params; i++) {
         const struct cs_param *p = &b->graph->params[i];
-        int64_t n = is_cut(p) ? cs_over(p->count, tp) : p->count;
+        const int64_t n = count_of(p, p->count, tp);
         held += n;
         trained += p->is_trainable ? n : 0;
         const int64_t all = b->whole->params[i].count;
-        divided += !p->is_trainable ? 0 : is_cut(p) ? cs_over(all, tp) : all;
+        weights += count_of(p, all, tp);
+        divided += p->is_trainable ? count_of(p, all, tp) : 0;
     }
     if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
+        weights += tied_count(b, tp, false);
         held += tied_count(b, tp, false);
         trained += tied_count(b, tp, true);
         divided += tied_count(b, tp, true);
     }
-    out->weight_bytes = held * element;
+    const bool has_table = b->graph->is_tied &&
+                           (layer->kind == CS_LAYER_EMBED || layer->kind == CS_LAYER_HEAD) &&
+                           b->graph->modules[layer->module].kind == CS_MODULE_LLM;
+    const int64_t table = has_table ? tied_count(b, tp, false) : 0,
+                  trained_table = has_table ? tied_count(b, tp, true) : 0;
     const struct cs_state_bytes state = cs_state_bytes(b->graph->keeps_bf16, b->device);
+    out->weight_apart = (struct cs_search_apart){table * element, (weights - held) * element};
+    out->grad_apart =
+        (struct cs_search_apart){trained_table * state.grad, (divided - trained) * state.grad};
+    out->weight_bytes = held * element;
     out->n_trained = divided;
     out->grad_bytes = trained * state.grad;
     out->optim_bytes = divided * (state.all - state.grad);

@@ -14,6 +14,12 @@ struct cs_search_heads {
     int element;
 };
 
+/* Of bytes of a rank under ZeRO: what stays whole, a tied table; and beside them what others have, experts, and divide
+ * with them. */
+struct cs_search_apart {
+    int64_t whole, others;
+};
+
 struct cs_search_layer {
     int64_t fwd_ns, bwd_input_ns, bwd_weight_ns;
     int64_t fwd_fixed_ns, bwd_fixed_ns,
@@ -21,14 +27,25 @@ struct cs_search_layer {
     int64_t redo_ns;     /* recomputed in the backward; 0 where there is none */
     int64_t blind_ns;    /* what a planner that ignores freezing takes: 3 F, and what is redone */
     int64_t weight_bytes, grad_bytes, optim_bytes; /* the last two by optimizer.state */
-    int64_t n_trained;                             /* parameters of a rank that train */
-    int64_t saved_bytes;                           /* per slot in flight */
-    int64_t work_bytes;                            /* while the layer runs */
-    const struct cs_search_heads *heads;           /* of work_bytes; NULL: none move */
+    struct cs_search_apart weight_apart, grad_apart;
+    int64_t n_trained;                   /* parameters of a rank that train */
+    int64_t saved_bytes;                 /* per slot in flight */
+    int64_t work_bytes;                  /* while the layer runs */
+    const struct cs_search_heads *heads; /* of work_bytes; NULL: none move */
     bool is_trained, needs_input_grad;
     bool is_head;        /* makes its gradients in its forward */
     bool reads_own_rows; /* at an end of a stage (core/plan/derive.h) */
 };
+
+static inline int64_t cs_search_divided_weights(const struct cs_search_layer *layer)
+{
+    return layer->weight_bytes - layer->weight_apart.whole;
+}
+
+static inline int64_t cs_search_divided_grads(const struct cs_search_layer *layer)
+{
+    return layer->grad_bytes - layer->grad_apart.whole;
+}
 
 /* What goes over a cut behind a layer, of a slot and of all ranks of a context. */
 struct cs_search_cut_rows {

@@ -42,7 +42,7 @@ static struct cs_zero_parts of_experts(const struct cs_graph *graph, const struc
 /* bytes that a rank need not keep when n divide them */
 static int64_t spared(int64_t bytes, int64_t n)
 {
-    return n > 1 ? bytes - bytes / n : 0;
+    return bytes - cs_zero_part(bytes, n);
 }
 
 struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struct cs_layer *layer,

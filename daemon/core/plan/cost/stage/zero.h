@@ -20,6 +20,12 @@ static inline int32_t cs_zero_turns(int element)
     return element == 4 ? 1 : CS_ZERO_TURNS;
 }
 
+/* Of bytes that n ranks divide what one keeps. */
+static inline int64_t cs_zero_part(int64_t bytes, int64_t n)
+{
+    return n > 1 ? bytes / n : bytes;
+}
+
 /* Elements of a layer that are divided: all but a tied table, which is listed with the embedding. */
 struct cs_zero_parts {
     int64_t weights, trained;
@@ -70,6 +76,12 @@ struct cs_zero_more {
 
 void cs_zero_rank_times(const struct cs_zero_rank *rank, struct cs_arena *arena,
                         struct cs_zero_more *more);
+/* Times of the stage's layers into the rank's (of all layers, as cost): in proportion to their own those of the stage,
+ * which has more beside them. has_halves: a backward has two passes; else all of it is in the one. */
+void cs_zero_take_times(const struct cs_layer_cost *cost, const struct cs_stage *stage,
+                        bool has_halves, struct cs_zero_layer *layer);
+/* The stage takes as much longer as its layers do. */
+void cs_zero_charge(const struct cs_zero_more *more, struct cs_stage *stage);
 /* Times of stages grow by what their ranks wait for these exchanges, and by what computing takes longer beside them
  * (zero_times.c); is_split: the schedule splits backwards. After all else that changes the times of layers. */
 void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *device,

@@ -204,9 +204,8 @@ static void take_layers(const struct cs_graph *graph, const struct cs_device_cla
     }
 }
 
-/* has_halves: a backward has two passes; else all of it is in the one. */
-static void take_times(const struct cs_layer_cost *cost, const struct cs_stage *s, bool has_halves,
-                       struct cs_zero_layer *layer)
+void cs_zero_take_times(const struct cs_layer_cost *cost, const struct cs_stage *s, bool has_halves,
+                        struct cs_zero_layer *layer)
 {
     struct cs_layer_cost all = {0};
     const int32_t end = s->first_layer + s->n_layers;
@@ -236,7 +235,7 @@ static int64_t sum_of(const double *more, const struct cs_stage *s)
     return llround(ns);
 }
 
-static void charge(const struct cs_zero_more *more, struct cs_stage *s)
+void cs_zero_charge(const struct cs_zero_more *more, struct cs_stage *s)
 {
     const int64_t input = sum_of(more->bwd_input_ns, s);
     int64_t *back = s->bwd_input_ns == 0 ? &s->bwd_weight_ns : &s->bwd_input_ns;
@@ -262,7 +261,7 @@ static void take_rank(const struct cs_graph *graph, const struct cs_layer_cost *
         if (s->rank != rank)
             continue;
         take_layers(graph, out->device, s, layer);
-        take_times(cost, s, has_halves, layer);
+        cs_zero_take_times(cost, s, has_halves, layer);
         part[out->n_parts++] =
             (struct cs_zero_part){s->first_layer, s->n_layers, s->has_backward, has_halves};
     }
@@ -290,7 +289,7 @@ void cs_zero_times(const struct cs_graph *graph, const struct cs_device_class *d
         cs_zero_rank_times(&of, arena, &more);
         for (int32_t s = 0; s < plan->n_stages; s++)
             if (plan->stages[s].rank == rank)
-                charge(&more, &plan->stages[s]);
+                cs_zero_charge(&more, &plan->stages[s]);
     }
     cs_arena_free(arena);
 }
