@@ -91,8 +91,8 @@ static enum cs_status check_trained(const json_t *job, const json_t *script, str
     if (d.path[0] == '\0')
         return CS_OK;
     return cs_fail(err, CS_REFUSED,
-                   "%s is %s in the job and %s in the script: a resumed job may change its layout, "
-                   "not what it trains",
+                   "%s is %s in the job and %s in the script: a resumed job may change its layout "
+                   "alone; give what the job has, or submit another job",
                    d.path, d.a, d.b);
 }
 
