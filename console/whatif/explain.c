@@ -199,7 +199,8 @@ static void counts_text(const json_t *document, bool says_optimizer, struct cs_b
 {
     const json_t *search = json_object_get(document, "search");
     const json_t *sweep = json_object_get(document, "sweep");
-    const json_t *optimizer = json_object_get(document, "optimizer");
+    const json_t *optimizer = json_object_get(document, "optimizer"), *one;
+    size_t i;
     if (json_is_object(search))
         cs_buf_addf(out, "%lld layout%s scored, %lld pruned, %lld simulated, %lld did not fit\n",
                     (long long)int_of(search, "scored"), CS_PLURAL(int_of(search, "scored")),
@@ -216,6 +217,8 @@ static void counts_text(const json_t *document, bool says_optimizer, struct cs_b
     if (json_is_object(sweep))
         cs_buf_addf(out, "%lld plan%s tried, %lld refused\n", (long long)int_of(sweep, "tried"),
                     CS_PLURAL(int_of(sweep, "tried")), (long long)int_of(sweep, "refused"));
+    json_array_foreach(json_object_get(sweep, "refusals"), i, one)
+        cs_buf_addf(out, "refused %lldx: %s\n", (long long)int_of(one, "n"), text_of(one, "why"));
 }
 
 void cs_sweep_text(const json_t *document, bool explains, bool compares, int width,

@@ -4,6 +4,8 @@
 #include <lauxlib.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { MAX_DEPTH = 16 };
 
@@ -51,6 +53,31 @@ void cs_lua_push_json(lua_State *L, const json_t *json)
 
 static json_t *to_json(lua_State *L, int index, int depth, const char **why);
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The same object with its keys in order: a table of Lua has them in another one in every run. */
+static json_t *in_order(json_t *object)
+{
+    const size_t n = json_object_size(object);
+    const char **names = malloc((n + 1) * sizeof *names), *name;
+    json_t *out = names ? json_object() : NULL, *value;
+    size_t i = 0;
+    if (!out) {
+        free(names);
+        return object;
+    }
+    json_object_foreach(object, name, value) names[i++] = name;
+    qsort(names, n, sizeof *names, by_name);
+    for (i = 0; i < n; i++)
+        json_object_set(out, names[i], json_object_get(object, names[i]));
+    free(names);
+    json_decref(object);
+    return out;
+}
+
 static json_t *table_to_json(lua_State *L, int index, int depth, const char **why)
 {
     lua_Integer n = (lua_Integer)lua_rawlen(L, index), seen = 0;
@@ -84,7 +111,7 @@ static json_t *table_to_json(lua_State *L, int index, int depth, const char **wh
         }
         json_array_append_new(out, value);
     }
-    return out;
+    return is_array ? out : in_order(out);
 fail:
     lua_pop(L, 2);
     json_decref(out);

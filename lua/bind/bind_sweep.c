@@ -10,6 +10,7 @@
 #include "lua/bind/sweep.h"
 
 enum {
+    MOST_REFUSALS = 8,           /* reasons that are told */
     MAX_KEYS = CS_TEXTS_MAX - 1, /* a tag of its job each, beside the name of the sweep */
     MAX_COMBINATIONS = 100000
 };
@@ -40,7 +41,7 @@ struct sweep {
     lua_Integer count[MAX_KEYS], at[MAX_KEYS];
     json_t *plans;
     int tried, refused;
-    json_t *first_refusal;
+    json_t *refusals; /* why, and how often */
 };
 
 static int by_name(const void *a, const void *b)
@@ -156,6 +157,23 @@ static json_t *row_of(lua_State *L)
     return NULL;
 }
 
+/* Each reason once, the first MOST_REFUSALS. */
+static void count_refusal(json_t *refusals, const char *why)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(refusals, i, one)
+    {
+        if (strcmp(json_string_value(json_object_get(one, "why")), why) != 0)
+            continue;
+        json_object_set_new(one, "n",
+                            json_integer(json_integer_value(json_object_get(one, "n")) + 1));
+        return;
+    }
+    if (i < MOST_REFUSALS)
+        json_array_append_new(refusals, json_pack("{s:s s:i}", "why", why, "n", 1));
+}
+
 /* One combination: where, then build. A plan that is refused is counted; when all are, the first
  * reason is the sweep's error. p is pushed and popped here. */
 static void try_one(lua_State *L, struct sweep *s)
@@ -178,10 +196,7 @@ static void try_one(lua_State *L, struct sweep *s)
     lua_pushvalue(L, p);
     if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
         s->refused++;
-        if (!s->first_refusal) {
-            s->first_refusal = json_string(luaL_tolstring(L, -1, NULL));
-            json_object_set_new(cs_lua_value_test(L, 3)->json, "first_refusal", s->first_refusal);
-        }
+        count_refusal(s->refusals, luaL_tolstring(L, -1, NULL));
         lua_settop(L, p - 1);
         return;
     }
@@ -285,20 +300,24 @@ static int call_sweep(lua_State *L)
     lua_rawget(L, 1); /* index 2 */
     read_over(L, &s);
     struct cs_lua_value *value = cs_lua_value_new(L, CS_LUA_SWEEP, NULL); /* index 3 */
-    value->json = json_pack("{s:s s:[]}", "schema", "cornstarch.plans/1", "plans");
+    value->json = json_pack("{s:s s:[] s:{s:[]}}", "schema", "cornstarch.plans/1", "plans", "sweep",
+                            "refusals");
     s.plans = json_object_get(value->json, "plans");
+    json_t *counts = json_object_get(value->json, "sweep");
+    s.refusals = json_object_get(counts, "refusals");
     do
         try_one(L, &s);
     while (advance(&s));
     if (s.tried == 0)
         return cs_lua_error(L, "cs.sweep: where accepts no combination");
     if (s.refused == s.tried)
-        return cs_lua_error(L, "cs.sweep: every plan was refused; the first: %s",
-                            json_string_value(s.first_refusal));
+        return cs_lua_error(
+            L, "cs.sweep: every plan was refused; the first: %s",
+            json_string_value(json_object_get(json_array_get(s.refusals, 0), "why")));
     if (!take_jobs(L, &s, value->json))
         rank(L, &s);
-    json_object_set_new(value->json, "sweep",
-                        json_pack("{s:i s:i}", "tried", s.tried, "refused", s.refused));
+    json_object_set_new(counts, "tried", json_integer(s.tried));
+    json_object_set_new(counts, "refused", json_integer(s.refused));
     lua_settop(L, 3);
     return 1;
 }

@@ -83,6 +83,8 @@ assert all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
 "$console" plan good/layout_explained.lua --explain --set modality=encoder-first >out
 grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known: no search looks at encoders placed so' out ||
   { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
+"$console" plan good/sweep.lua >out && grep -q 'llm_pp=[0-9]* schedule="[a-z0-9]*" vision_pp=[0-9]*$' out ||
+  { echo "FAIL: parameters of a sweep are in no order: $(cat out)"; failed=1; }
 # activations that have room anyway stay where they are
 cat >offload.lua <<'L'
 local cs = require "cornstarch"

@@ -26,6 +26,13 @@ assert(tostring(sweep):match "^10 plans, the first %S+ %S+ a step: %S+ on %d ran
 for i = 2, #rows do
   assert(rows[i - 1].step_ms <= rows[i].step_ms)
 end
+-- what is refused is counted by its reason; parameters are in the order of their names in every run
+local some = cs.sweep { over = { tp = { 1, 3 }, cp = { 1, 2 } }, build = function(p)
+  return cs.plan { model = model, parallel = { vision = {}, llm = { tp = p.tp, cp = p.cp } }, seq_tokens = 64, slots = 2 }
+end }
+local said = some:json().sweep
+assert(said.tried == 4 and said.refused == 2 and #said.refusals == 1 and said.refusals[1].n == 2)
+assert(said.refusals[1].why:find "which 3 ranks cannot share", said.refusals[1].why)
 -- plans with more slots take longer and do more: a slot is what is compared
 local slots = cs.sweep { over = { slots = { 2, 16 } }, build = function(p)
   return cs.plan { model = model, parallel = { vision = { pp = 1 }, llm = { pp = 2 } }, seq_tokens = 64, slots = p.slots }
