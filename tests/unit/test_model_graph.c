@@ -467,6 +467,16 @@ static void configs_must_fit_their_modules(void **state)
                   "model.modules[1].config.out_width is 64, but the llm has width 48");
 }
 
+/* At the edges of halves: what makes queries, keys and values (and a gate), what reads their values; of MLPs the columns up
+ * and down; experts have none. */
+static void products_are(const struct cs_graph *graph, const char *path, int half, int64_t first,
+                         int64_t second)
+{
+    const struct cs_half_products p = cs_layer_products(graph, layer_at(graph, path), half, 100);
+    assert_true(p.first == 2 * 100 * 48 * first);
+    assert_true(p.second == 2 * 100 * 48 * second);
+}
+
 /* Numbers by hand: siglip H 48, ffn 96, patches 147; llama H 48, Q 48, K 24, ffn 80, V 199. */
 /* qwen3.5: H 48, Q 64, K 32, ffn 80; 4 heads of values of 5, 2 of keys of 6, 64 rows a chunk.
  * qwen3-moe: 2 of 5 experts of 24. */
@@ -482,6 +492,11 @@ static void flops_of_other_halves_equal_the_formulas(void **state)
                 attention + 2 * 100 * 48 * 64 + mlp);
     assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.0"), 100, 0, 0) ==
                 2 * 100 * 48 * (conv + value + 2 * 4 + value) + 100 * 4 * rule + mlp);
+    products_are(f.graph, "llm.layers.1", CS_BLOCK_MIXER, 64 + 2 * 32 + 64, 64);
+    products_are(f.graph, "llm.layers.0", CS_BLOCK_MIXER, conv + value + 2 * 4, value);
+    products_are(f.graph, "llm.layers.0", CS_BLOCK_FFN, 2 * 80, 80);
+    products_are(f.graph, "vision.encoder.layers.0", CS_BLOCK_FFN, 96, 96);
+    products_are(f.graph, "llm.head", CS_BLOCK_MIXER, 0, 0);
     assert_true(cs_layer_variant(layer_at(f.graph, "llm.layers.0")) !=
                 cs_layer_variant(layer_at(f.graph, "llm.layers.1")));
     close_graph(&f);
@@ -490,6 +505,7 @@ static void flops_of_other_halves_equal_the_formulas(void **state)
                 attention + mlp);
     assert_true(cs_layer_fwd_flops(f.graph, layer_at(f.graph, "llm.layers.2"), 100, 5050, 0) ==
                 attention + 2 * 100 * 48 * (5 + 2 * 3 * 24));
+    products_are(f.graph, "llm.layers.2", CS_BLOCK_FFN, 0, 0);
     close_graph(&f);
 }
 

@@ -2,6 +2,7 @@
  * refused. */
 #include "core/plan/make/planner.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/edges.h"
 #include "core/plan/cost/experts.h"
+#include "core/plan/cost/tensors.h"
 #include "core/plan/json/plan_json.h"
 #include "support/planned.h"
 
@@ -416,6 +418,203 @@ static void primitives_cost_what_they_move(void **state)
     assert_int_equal(few.part_bytes, 4000);
 }
 
+/* ---- what ranks that share matrices wait for ---- */
+
+enum { SHARED_ROWS = 1000, SHIFT_NS = 60000, SUM_NS = 90000 };
+
+/* A text model of three blocks on ranks of a device whose exchanges take SHIFT_NS and SUM_NS of any bytes, those between
+ * two ranks by NCCL 7 ns. The second block has blocks on both sides. */
+struct shared {
+    struct cs_arena *arena;
+    json_t *root;
+    struct cs_graph *graph;
+    struct cs_link_curves links;
+    struct cs_device_class device;
+    struct cs_tensor_layer of;
+    struct cs_layer_cost cost; /* of what it computes */
+};
+
+static void open_shared(struct shared *s, const char *device, int32_t tp, bool splits_rows)
+{
+    static const int64_t ns[CS_LINK_OPS] = {
+        [CS_LINK_ALL_REDUCE] = SUM_NS, [CS_LINK_SHIFT] = SHIFT_NS, [CS_LINK_ALL_TO_ALL] = 7};
+
+    *s = (struct shared){.arena = cs_arena_new(0)};
+    s->graph = cs_test_graph(&(struct cs_test_spec){.n_encoders = -1}, s->arena, &s->root);
+    for (int op = 0; op < CS_LINK_OPS; op++)
+        for (int g = 0; g < CS_LINK_GROUPS; g++)
+            s->links.curve[op][g] =
+                (struct cs_link_curve){.latency_ns = ns[op], .bytes_per_s = INT64_MAX};
+    s->device = *cs_device_class_find(device);
+    s->device.measured = &s->links;
+    s->cost = (struct cs_layer_cost){401000, 802000, 603000};
+    s->of = (struct cs_tensor_layer){
+        .graph = s->graph,
+        .layer = &s->graph->layers[2],
+        .device = &s->device,
+        .ranks = {.tp = tp,          .splits_rows = splits_rows},
+        .work = {    .tokens = SHARED_ROWS, .label_rows = 10                          },
+        .fixed = { 1000,             2000,                                       3000},
+        .adds = true,
+    };
+    assert_int_equal(s->of.layer->kind, CS_LAYER_BLOCK);
+}
+
+static void close_shared(struct shared *s)
+{
+    json_decref(s->root);
+    cs_arena_free(s->arena);
+}
+
+static struct cs_layer_cost added_to(const struct shared *s, int32_t layer)
+{
+    struct cs_tensor_layer of = s->of;
+    struct cs_layer_cost cost = s->cost;
+    of.layer = &s->graph->layers[layer];
+    cs_tensor_add_sums(&of, &cost);
+    assert_int_equal(cost.bwd_weight_ns, s->cost.bwd_weight_ns);
+    return (struct cs_layer_cost){cost.fwd_ns - s->cost.fwd_ns,
+                                  cost.bwd_input_ns - s->cost.bwd_input_ns, 0};
+}
+
+static void about(int64_t ns, double wanted)
+{
+    if (!(fabs((double)ns - wanted) <= 8))
+        fail_msg("%lld ns, not %.1f", (long long)ns, wanted);
+}
+
+/* Of 400000, 800000 and 600000 ns with rows a product has its part of the columns: 96 of queries, keys and values and 48
+ * behind them (llama H 48: Q 48, K 24 of each), 160 and 80 of the MLP, 384 in all; no pairs. */
+static const double part_of[CS_BLOCK_HALVES][2] = {
+    {96.0 / 384,  48.0 / 384},
+    {160.0 / 384, 80.0 / 384}
+};
+
+static double left(double exchange, double product)
+{
+    return exchange > product ? exchange - product : 0;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* As many FLOPs between products as in them all: 4 * 48 of a pair. Then these take half of a forward, and of data gradients,
+ * where what is between them is 5/2, 2/7. */
+enum { AS_MANY_PAIRS = 2 * SHARED_ROWS * 48 * 384 / (4 * 48) };
+
+/* Two ranks: half of each product is beside the rows that come or go. In the backward the input comes first, once more,
+ * then parts go, and the gradient of the first weights is beside both. */
+static void rows_travel_beside_products(void **state)
+{
+    static const int64_t shifts[] = {1, 20000, SHIFT_NS, 150000, 2000000};
+    (void)state;
+    for (size_t i = 0; i < 2 * CS_ARRAY_LEN(shifts); i++) {
+        struct shared s;
+        double fwd = 0, bwd = 0;
+        const double e = (double)shifts[i / 2];
+        const bool attends = i % 2 > 0;
+        const double forward = attends ? 200000 : 400000, input = attends ? 1600000.0 / 7 : 800000;
+        open_shared(&s, "h200-141g", 2, true);
+        s.of.work.pairs = attends ? AS_MANY_PAIRS : 0;
+        s.links.curve[CS_LINK_SHIFT][0].latency_ns = shifts[i / 2];
+        for (int h = 0; h < CS_BLOCK_HALVES; h++) {
+            const double first = part_of[h][0], second = part_of[h][1];
+            const double data = input * first, weight = 600000 * first;
+            fwd += left(e, forward * first / 2) + left(e, forward * second / 2);
+            bwd += left(e, input * second / 2);
+            const double sent = later(e, data / 2) + e;
+            bwd += later(sent, later(e, data) + weight) - data - weight;
+        }
+        const struct cs_layer_cost added = added_to(&s, 2);
+        about(added.fwd_ns, fwd);
+        about(added.bwd_input_ns, bwd);
+        /* rows come into the first block whole, and leave the last one so */
+        about(added_to(&s, 1).fwd_ns, fwd);
+        about(added_to(&s, 1).bwd_input_ns, bwd + e);
+        about(added_to(&s, 3).fwd_ns, fwd + e);
+        about(added_to(&s, 3).bwd_input_ns, bwd);
+        close_shared(&s);
+    }
+}
+
+/* In turn: of four ranks one quarter of a product is beside each of three, of what products of three quarters hide
+ * nothing is left. By hand for no products at all, what searches take for the shortest slot, and on CPU ranks. */
+static void ranks_meet_in_turn(void **state)
+{
+    struct shared s;
+    (void)state;
+    open_shared(&s, "h200-141g", 4, true);
+    s.links.curve[CS_LINK_SHIFT][1].latency_ns = 400000; /* longer than any quarter */
+    about(added_to(&s, 2).fwd_ns, 4 * 3 * 400000 - 400000.0 * (384.0 / 384) * 3 / 4);
+    s.cost = s.of.fixed;
+    about(added_to(&s, 2).fwd_ns, 4 * 3 * 400000);
+    about(added_to(&s, 2).bwd_input_ns, 2 * 3 * 3 * 400000);
+    close_shared(&s);
+    open_shared(&s, "cpu", 2, true);
+    about(added_to(&s, 2).fwd_ns, 4 * SHIFT_NS);
+    about(added_to(&s, 2).bwd_input_ns, 6 * SHIFT_NS);
+    s.of.adds = false; /* two times: 500 rows of 48 fp32 are read twice and written */
+    const double add = 3.0 * 500 * 48 * 4 * 1e9 / (double)s.device.bytes_per_s;
+    about(added_to(&s, 2).fwd_ns, 4 * SHIFT_NS + 2 * add);
+    close_shared(&s);
+    open_shared(&s, "h200-141g", 16,
+                true); /* more than windows are for: NCCL, which two ranks' all-to-all is */
+    s.cost = s.of.fixed;
+    about(added_to(&s, 2).fwd_ns, 4 * 15 * 7);
+    close_shared(&s);
+}
+
+/* Whole rows: one sum behind each half, hidden by the gradient of the first weights in the backward alone, and what is
+ * beside products takes its part of them; as many groups as have 8 MiB. */
+static void sums_are_beside_what_comes_next(void **state)
+{
+    struct shared s;
+    const double slows = 0.25, beside = 1.5;
+    (void)state;
+    open_shared(&s, "h200-141g", 2, false);
+    about(added_to(&s, 2).fwd_ns, 2 * SUM_NS);
+    about(added_to(&s, 2).bwd_input_ns, 0); /* 150000 and 250000 ns of the gradients of weights */
+    s.links.beside[CS_LINK_ALL_REDUCE][0] = (struct cs_link_beside){beside, slows};
+    about(added_to(&s, 2).fwd_ns, 2 * SUM_NS); /* waits are no longer beside products */
+    about(added_to(&s, 2).bwd_input_ns, 2 * slows * SUM_NS);
+    struct cs_layer frozen = *s.of.layer;
+    frozen.needs_weight_grad = false;
+    s.graph->layers[2] = frozen;
+    about(added_to(&s, 2).bwd_input_ns, 2 * SUM_NS);
+    s.of.work.tokens =
+        200000; /* 19.2 MB: two groups, of which the first one's sum is beside half of a product */
+    const double products = 400000 * (48.0 + 80) / 384 / 2, speed = 1 - slows;
+    const double hidden = products / speed; /* both end before the sum, which goes on alone */
+    about(added_to(&s, 2).fwd_ns, 4 * SUM_NS - hidden + (hidden - products));
+    close_shared(&s);
+    open_shared(&s, "cpu", 2, false);
+    about(added_to(&s, 2).fwd_ns, 2 * SUM_NS);
+    about(added_to(&s, 2).bwd_input_ns, 2 * SUM_NS);
+    s.of.ranks.tp = 1;
+    about(added_to(&s, 2).fwd_ns, 0);
+    close_shared(&s);
+}
+
+/* Rows of words are summed, whole; the head tells of its words and sums the gradient of its rows where it makes one. */
+static void words_are_summed_whole(void **state)
+{
+    (void)state;
+    for (int split = 0; split < 2; split++) {
+        struct shared s;
+        open_shared(&s, "h200-141g", 2, split > 0);
+        about(added_to(&s, 0).fwd_ns, SUM_NS);
+        about(added_to(&s, 0).bwd_input_ns, 0);
+        about(added_to(&s, 4).fwd_ns, SHIFT_NS + SUM_NS);
+        struct cs_layer frozen = s.graph->layers[4];
+        frozen.needs_weight_grad = frozen.needs_input_grad = false;
+        s.graph->layers[4] = frozen;
+        about(added_to(&s, 4).fwd_ns, SHIFT_NS);
+        close_shared(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +629,10 @@ int main(void)
         cmocka_unit_test(plans_say_whether_rows_are_split),
         cmocka_unit_test(messages_are_striped_where_that_is_faster),
         cmocka_unit_test(primitives_cost_what_they_move),
+        cmocka_unit_test(rows_travel_beside_products),
+        cmocka_unit_test(ranks_meet_in_turn),
+        cmocka_unit_test(sums_are_beside_what_comes_next),
+        cmocka_unit_test(words_are_summed_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

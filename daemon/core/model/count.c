@@ -56,47 +56,101 @@ int32_t cs_layer_variant(const struct cs_layer *layer)
                              ((int32_t)layer->mixer + (int32_t)CS_MIXERS * (int32_t)layer->ffn);
 }
 
-/* a row of the table of halves: FLOPs of `tokens` rows that see each other in `pairs` pairs */
-typedef int64_t half_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
-                           int64_t pairs);
+/* A row of the table of halves: FLOPs of the products at its edges, and of what is between them, of `tokens` rows that see
+ * each other in `pairs` pairs. */
+struct half {
+    struct cs_half_products (*products)(const struct cs_arch *arch, const struct sizes *s,
+                                        int64_t tokens);
+    int64_t (*inside)(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                      int64_t pairs);
+};
 
-static int64_t attention_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
-                               int64_t pairs)
+static struct cs_half_products attention_products(const struct cs_arch *arch, const struct sizes *s,
+                                                  int64_t tokens)
 {
-    const int64_t gate = arch->has_output_gate ? s->q : 0;
-    return 2 * tokens * s->h * (s->made + s->q + gate) + 4 * s->q * pairs;
+    const int64_t gate = arch->has_output_gate ? s->q : 0, per_column = 2 * tokens * s->h;
+    return (struct cs_half_products){per_column * (s->made + gate), per_column * s->q};
 }
 
-static int64_t delta_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
-                           int64_t pairs)
+static int64_t attention_inside(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                                int64_t pairs)
+{
+    (void)arch;
+    (void)tokens;
+    return 4 * s->q * pairs;
+}
+
+static struct cs_half_products delta_products(const struct cs_arch *arch, const struct sizes *s,
+                                              int64_t tokens)
+{
+    const struct cs_recurrent *r = &arch->recurrent;
+    return (struct cs_half_products){2 * tokens * s->h * cs_recurrent_product_width(r),
+                                     2 * tokens * s->h * cs_recurrent_value_width(r)};
+}
+
+static int64_t delta_inside(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                            int64_t pairs)
 {
     const struct cs_recurrent *r = &arch->recurrent;
     const int64_t c = CS_RECURRENT_CHUNK, k = r->key_dim, v = r->value_dim;
-    const int64_t outer = cs_recurrent_product_width(r) + cs_recurrent_value_width(r);
     const int64_t rule = 2 * c * (3 * k + 2 * v) + 6 * k * v + c * c / 3;
+    (void)s;
     (void)pairs;
-    return 2 * tokens * s->h * outer + tokens * r->n_heads * rule;
+    return tokens * r->n_heads * rule;
 }
 
-static int64_t dense_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
-                           int64_t pairs)
+static struct cs_half_products dense_products(const struct cs_arch *arch, const struct sizes *s,
+                                              int64_t tokens)
 {
-    (void)pairs;
-    return 2 * tokens * s->h * (arch->is_gated_mlp ? 3 : 2) * s->f;
+    const int64_t one = 2 * tokens * s->h * s->f;
+    return (struct cs_half_products){(arch->is_gated_mlp ? 2 : 1) * one, one};
 }
 
-static int64_t experts_flops(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
-                             int64_t pairs)
+static int64_t experts_inside(const struct cs_arch *arch, const struct sizes *s, int64_t tokens,
+                              int64_t pairs)
 {
     const struct cs_experts *e = &arch->experts;
     (void)pairs;
     return 2 * tokens * s->h * (e->n + (int64_t)e->top_k * 3 * e->width);
 }
 
-static half_flops *const mixers[CS_MIXERS] = {
-    [CS_MIXER_ATTENTION] = attention_flops, [CS_MIXER_DELTA] = delta_flops};
-static half_flops *const ffns[CS_FFNS] = {
-    [CS_FFN_DENSE] = dense_flops, [CS_FFN_EXPERTS] = experts_flops};
+static const struct half mixers[CS_MIXERS] = {
+    [CS_MIXER_ATTENTION] = {attention_products, attention_inside},
+    [CS_MIXER_DELTA] = {delta_products,     delta_inside    },
+};
+static const struct half ffns[CS_FFNS] = {
+    [CS_FFN_DENSE] = {dense_products, NULL          },
+    [CS_FFN_EXPERTS] = {NULL,           experts_inside},
+};
+
+/* half: CS_BLOCK_MIXER or CS_BLOCK_FFN */
+static const struct half *half_of(const struct cs_layer *layer, int half)
+{
+    return half == CS_BLOCK_MIXER ? &mixers[layer->mixer] : &ffns[layer->ffn];
+}
+
+struct cs_half_products cs_layer_products(const struct cs_graph *graph,
+                                          const struct cs_layer *layer, int half, int64_t tokens)
+{
+    const struct sizes s = sizes_of(graph, layer);
+    const struct half *h = layer->kind == CS_LAYER_BLOCK ? half_of(layer, half) : NULL;
+    return h != NULL && h->products != NULL ? h->products(cs_layer_arch(graph, layer), &s, tokens)
+                                            : (struct cs_half_products){0, 0};
+}
+
+static int64_t block_flops(const struct cs_graph *graph, const struct cs_layer *layer,
+                           const struct sizes *s, int64_t tokens, int64_t pairs)
+{
+    int64_t flops = 0;
+    for (int i = 0; i < CS_BLOCK_HALVES; i++) {
+        const struct half *h = half_of(layer, i);
+        const struct cs_half_products p = cs_layer_products(graph, layer, i, tokens);
+        flops += p.first + p.second;
+        if (h->inside != NULL)
+            flops += h->inside(cs_layer_arch(graph, layer), s, tokens, pairs);
+    }
+    return flops;
+}
 
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows)
@@ -107,8 +161,7 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
     case CS_LAYER_EMBED:
         return 2 * tokens * s.h * s.patch;
     case CS_LAYER_BLOCK:
-        return mixers[layer->mixer](arch, &s, tokens, pairs) +
-               ffns[layer->ffn](arch, &s, tokens, pairs);
+        return block_flops(graph, layer, &s, tokens, pairs);
     case CS_LAYER_PROJECTOR:
     case CS_LAYER_NORM:
         return 2 * tokens * cs_chain_sums(&arch->chain).products;

@@ -155,6 +155,18 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
 int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *layer,
                            int64_t tokens, int64_t pairs, int64_t label_rows);
 
+/* Of them those of the products at the edges of a half of a block: what its rows enter and what they leave, between which
+ * ranks that share matrices have their part of the columns (core/model/tensor_parallel.h). Experts have none there, nor
+ * have other layers. */
+struct cs_half_products {
+    int64_t first, second;
+};
+
+enum { CS_BLOCK_MIXER, CS_BLOCK_FFN, CS_BLOCK_HALVES };
+
+struct cs_half_products cs_layer_products(const struct cs_graph *graph,
+                                          const struct cs_layer *layer, int half, int64_t tokens);
+
 /* The module of the LLM, that of an encoder; NULL: the graph has no such encoder. */
 const struct cs_module *cs_graph_llm(const struct cs_graph *graph);
 /* Rows of a sample that the language model was made for; 0: not known, items take fewer positions than rows. */

@@ -12,11 +12,9 @@
 #ifndef CS_WORKER_LAYER_TENSORS_H
 #define CS_WORKER_LAYER_TENSORS_H
 
+#include "core/plan/cost/tensors.h" /* groups of rows on devices */
 #include "worker/layer/exchange.h"
 #include "worker/layer/layers.h"
-
-/* On devices products are made in groups of rows: so many at most, each with as many bytes to sum at least. */
-enum { CS_TENSORS_GROUPS = 8, CS_TENSORS_GROUP_BYTES = 8 << 20 };
 
 /* The first of n ranks, none of which it meets: what it computes is as if they were there. Nothing to free before it was
  * run with (cs_context_free). */

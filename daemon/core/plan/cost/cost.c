@@ -347,6 +347,7 @@ static struct cs_layer_work work_on_rank(const struct cs_spec *spec, const struc
                           (is_llm ? 1 : replicas_of(spec, graph, b));
     work.tokens = cs_over(work.tokens * slots, parts);
     work.label_rows = cs_over(work.label_rows, parts);
+    work.pairs = cs_scale(work.pairs, slots, parts);
     return work;
 }
 
@@ -370,11 +371,18 @@ static void add_sums(const struct cs_spec *spec, const struct cs_graph *graph,
 {
     for (int32_t i = 0; i < graph->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
-        const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
         const struct cs_tensor_ranks ranks =
             tensor_ranks(spec, graph, graph->modules[layer->module].branch);
-        cs_tensor_add_sums(graph, layer, work.tokens, work.label_rows, device, ranks,
-                           cs_tensor_adds(profile, graph, layer, ranks), &cost[i]);
+        const struct cs_tensor_layer of = {
+            .graph = graph,
+            .layer = layer,
+            .device = device,
+            .ranks = ranks,
+            .work = work_on_rank(spec, graph, layer, budget),
+            .fixed = cs_tensor_fixed(profile, graph, layer, ranks),
+            .adds = cs_tensor_adds(profile, graph, layer, ranks),
+        };
+        cs_tensor_add_sums(&of, &cost[i]);
     }
 }
 

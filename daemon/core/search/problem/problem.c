@@ -125,10 +125,11 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
 {
     const struct cs_tensor_ranks ranks = {.tp = at->tp, .splits_rows = at->sp};
     const struct cs_device_class link = link_of(b, at);
-    const bool adds = cs_tensor_adds(b->profile, b->graph, layer, ranks);
-    const int64_t parts = at->context ? 1 : at->cp, tokens = cs_over(at->work.tokens, at->cp),
-                  label_rows = cs_over(at->work.label_rows, at->cp);
-    const int64_t rows = cs_profile_rows(layer, tokens, label_rows);
+    const struct cs_layer_work work = {.tokens = cs_over(at->work.tokens, at->cp),
+                                       .pairs = cs_over(at->work.pairs, at->cp),
+                                       .label_rows = cs_over(at->work.label_rows, at->cp)};
+    const int64_t parts = at->context ? 1 : at->cp,
+                  rows = cs_profile_rows(layer, work.tokens, work.label_rows);
     struct cs_layer_cost cost =
         cs_tensor_share(b->profile, b->graph, layer, rows, ranks, b->cost[layer->id]);
     struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks);
@@ -139,8 +140,17 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
         (struct cs_layer_cost){cs_share_beyond(cost.fwd_ns, fixed.fwd_ns, 1, parts),
                                cs_share_beyond(cost.bwd_input_ns, fixed.bwd_input_ns, 1, parts),
                                cs_share_beyond(cost.bwd_weight_ns, fixed.bwd_weight_ns, 1, parts)};
-    cs_tensor_add_sums(b->graph, layer, tokens, label_rows, &link, ranks, adds, &cost);
-    cs_tensor_add_sums(b->graph, layer, 0, 0, &link, ranks, adds, &fixed);
+    struct cs_tensor_layer of = {.graph = b->graph,
+                                 .layer = layer,
+                                 .device = &link,
+                                 .ranks = ranks,
+                                 .work = work,
+                                 .fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks),
+                                 .adds = cs_tensor_adds(b->profile, b->graph, layer, ranks)};
+    cs_tensor_add_sums(&of, &cost);
+    of.work = (struct cs_layer_work){0};
+    of.fixed = fixed;
+    cs_tensor_add_sums(&of, &fixed);
     out->fwd_ns = cost.fwd_ns;
     out->bwd_input_ns = cost.bwd_input_ns;
     out->bwd_weight_ns = cost.bwd_weight_ns;
