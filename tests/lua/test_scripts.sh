@@ -85,6 +85,9 @@ grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known
   { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
 "$console" plan good/sweep.lua >out && grep -q 'llm_pp=[0-9]* schedule="[a-z0-9]*" vision_pp=[0-9]*$' out ||
   { echo "FAIL: parameters of a sweep are in no order: $(cat out)"; failed=1; }
+# the balance of a plan that splits rows begins with its ranks and marks its rule
+"$console" dump --script good/layout_explained.lua --view plan --keys b >out
+grep -q '^ 2 ranks  slot 1' out && grep -q '[*]lpt ' out || { echo "FAIL: the balance of a plan: $(cat out)"; failed=1; }
 # activations that have room anyway stay where they are
 cat >offload.lua <<'L'
 local cs = require "cornstarch"

@@ -18,9 +18,8 @@ static const enum cs_balance_how order[CS_BALANCE_HOWS] = {
 
 int cs_plan_balance_want(const struct cs_store *store, const struct cs_screen *screen, int width)
 {
-    (void)store;
     (void)width;
-    return HEAD_ROWS + 1 + CS_BALANCE_HOWS + 2 + cs_plan_batch_ranks(screen);
+    return HEAD_ROWS + 1 + CS_BALANCE_HOWS + 2 + cs_plan_batch_ranks(store, screen);
 }
 
 static void draw_head(const struct cs_store *store, const struct cs_batch *b, struct cs_area area)
@@ -145,8 +144,16 @@ static void draw_rule(const struct cs_batch *b, const struct cs_batch_rule *rule
         cs_draw(area, x, y, CS_STYLE_DIM, "optimal");
 }
 
-static int draw_rules(const struct cs_batch *b, const struct cs_screen *screen, struct cs_area area,
-                      int y)
+/* the rule by which the job deals its rows out; "": it splits none */
+static const char *own_rule(const struct cs_store *store)
+{
+    const struct cs_spec *spec = store->model.spec;
+    const struct cs_spec_parallel *llm = spec ? cs_spec_parallel_of(spec, "llm") : NULL;
+    return llm && llm->cp > 1 ? spec->context : "";
+}
+
+static int draw_rules(const struct cs_store *store, const struct cs_batch *b,
+                      const struct cs_screen *screen, struct cs_area area, int y)
 {
     struct range range = range_of(b);
     double best = best_ratio(b);
@@ -163,6 +170,8 @@ static int draw_rules(const struct cs_batch *b, const struct cs_screen *screen, 
         draw_rule(b, &b->rule[order[i]], &range, best, screen, area, y + 1 + i);
         if (i == screen->at.plan_cursor)
             cs_draw(area, 1, y + 1 + i, CS_STYLE_TITLE, cs_glyph(screen->glyphs, CS_GLYPH_CURSOR));
+        if (strcmp(cs_balance_how_name(order[i]), own_rule(store)) == 0)
+            cs_draw(area, 2, y + 1 + i, CS_STYLE_GOOD, "*"); /* as in the other parts */
     }
     return 1 + CS_BALANCE_HOWS;
 }
@@ -209,6 +218,6 @@ void cs_plan_balance_draw(const struct cs_store *store, const struct cs_screen *
     draw_head(store, b, area);
     draw_sequence(store, b, screen, area, 2);
     int y = is_tight ? HEAD_ROWS - 1 : HEAD_ROWS;
-    y += draw_rules(b, screen, area, y);
+    y += draw_rules(store, b, screen, area, y);
     draw_bars(b, screen, area, is_tight ? y : y + 1);
 }

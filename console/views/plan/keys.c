@@ -124,13 +124,12 @@ static unsigned look_at_row(struct cs_screen *screen, const struct cs_store *sto
 
 static unsigned zoom_or_ranks(struct cs_screen *screen, const struct cs_store *store, int argument)
 {
-    (void)store;
     if (screen->plan_part != CS_PLAN_BALANCE) {
         cs_screen_zoom(screen, argument);
         return CS_DO_DRAW;
     }
     screen->batch_ranks =
-        cs_screen_clamp(cs_plan_batch_ranks(screen) + argument, 1, CS_BATCH_RANKS);
+        cs_screen_clamp(cs_plan_batch_ranks(store, screen) + argument, 1, CS_BATCH_RANKS);
     return CS_DO_DRAW;
 }
 

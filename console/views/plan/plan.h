@@ -32,7 +32,7 @@ unsigned cs_plan_found_pick(struct cs_screen *screen, const struct cs_store *sto
 enum cs_view_run cs_plan_found_can_run(const struct cs_store *store,
                                        const struct cs_screen *screen);
 unsigned cs_plan_found_run(struct cs_screen *screen, const struct cs_store *store);
-int32_t cs_plan_batch_ranks(const struct cs_screen *screen);
+int32_t cs_plan_batch_ranks(const struct cs_store *store, const struct cs_screen *screen);
 bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store);
 /* the cursor or the first row of the part that is shown */
 void cs_plan_move(struct cs_screen *screen, const struct cs_store *store, int rows);

@@ -37,9 +37,12 @@ bool cs_plan_variant(const struct cs_store *store, const struct cs_screen *scree
     return true;
 }
 
-int32_t cs_plan_batch_ranks(const struct cs_screen *screen)
+int32_t cs_plan_batch_ranks(const struct cs_store *store, const struct cs_screen *screen)
 {
-    return screen->batch_ranks > 0 ? screen->batch_ranks : CS_BATCH_DEFAULT_RANKS;
+    const struct cs_spec *spec = store->model.spec;
+    const struct cs_spec_parallel *llm = spec ? cs_spec_parallel_of(spec, "llm") : NULL;
+    const int32_t own = llm && llm->cp > 1 ? llm->cp : CS_BATCH_DEFAULT_RANKS;
+    return screen->batch_ranks > 0 ? screen->batch_ranks : own;
 }
 
 bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store)
@@ -49,7 +52,7 @@ bool cs_plan_prepare(struct cs_screen *screen, const struct cs_store *store)
         .has_preview = true,
         .has_whatif = screen->plan_part == CS_PLAN_WHATIF,
         .has_batch = screen->plan_part == CS_PLAN_BALANCE,
-        .batch = {cs_plan_batch_ranks(screen), screen->batch_slot, screen->batch_mask}
+        .batch = {cs_plan_batch_ranks(store, screen), screen->batch_slot, screen->batch_mask}
     };
     if (!cs_plan_variant(store, screen, &want.variant))
         return false;
