@@ -221,25 +221,27 @@ static void sums_behind_long_layers_cost_what_they_hold(void **state)
     near_ns(fwd + bwd, 0);
     z.device.units = 4 * CS_GROUP_UNITS;
     find_more(&z, false, &fwd, &bwd);
-    near_ns(fwd + bwd, 2 * all_of(z.elements) / 4);
-    /* the embedding's is the last, beside the next slot's forward */
-    near_ns(fwd, 2 * z.elements[0] / 4);
+    /* the embedding's is the last, beside the next slot's forward, which the first of four slots has none of */
+    near_ns(fwd, 3 * (2 * z.elements[0] / 4) / 4);
+    near_ns(bwd, 2 * (all_of(z.elements) - z.elements[0]) / 4);
     cs_test_planned_free(&z.job);
 }
 
-/* Without computing a slot takes its sums, and what is added to the parts of slots before: 6 bytes of memory for a
- * parameter of fp32. */
+/* Without computing slots take their sums, and what is added to the parts of slots before: 6 bytes of memory for a
+ * parameter of fp32. In the last of four slots nobody waits for the sums of the embedding and the first block, which
+ * the step does; in the first one nothing is added. */
 static void sums_that_nothing_hides_are_what_a_slot_takes(void **state)
 {
     int64_t fwd, bwd;
     (void)state;
     for (int is_split = 0; is_split < 2; is_split++) {
         struct zero z = make_zero(2, 8, is_split ? "zb-h1" : "1f1b");
+        const int64_t all = all_of(z.elements), left = z.elements[0] + z.elements[1];
         find_more(&z, is_split, &fwd, &bwd);
-        near_ns(fwd + bwd, 2 * all_of(z.elements));
+        near_ns(4 * (fwd + bwd), 4 * 2 * all - 2 * left);
         z.device.bytes_per_s = 1000000000;
         find_more(&z, is_split, &fwd, &bwd);
-        near_ns(fwd + bwd, (2 + 6) * all_of(z.elements));
+        near_ns(4 * (fwd + bwd), 4 * 2 * all + 3 * 6 * all - (2 + 6) * left);
         cs_test_planned_free(&z.job);
     }
 }
@@ -280,7 +282,8 @@ static void the_first_weights_are_waited_for(void **state)
     cs_test_planned_free(&z.job);
 }
 
-/* Each pass leaves the weights of two layers to the next one, on CPU ranks of one, whose weights take twice as long. */
+/* Each pass leaves the weights of two layers to the next one, on CPU ranks of one, whose weights take twice as long; but
+ * to the first of four slots nobody has left any, and the last leaves sums to the step. */
 static void weights_that_a_pass_has_left_do_not_come_again(void **state)
 {
     int64_t fwd, bwd;
@@ -288,13 +291,45 @@ static void weights_that_a_pass_has_left_do_not_come_again(void **state)
     struct zero z = make_zero(3, 8, "1f1b");
     const int64_t *n = z.elements, sums = 2 * all_of(n);
     find_more(&z, false, &fwd, &bwd);
-    near_ns(fwd + bwd, sums + (n[2] + n[3] + n[4]) + (n[2] + n[1] + n[0]));
+    near_ns(4 * (fwd + bwd), 4 * (sums + (n[2] + n[3] + n[4]) + (n[2] + n[1] + n[0])) +
+                                 (n[0] + n[1]) - 2 * (n[0] + n[1]));
     z.device.mem_bytes = 0;
     find_more(&z, false, &fwd, &bwd);
-    near_ns(fwd,
-            2 * n[4] + 2 * (n[1] + n[2] + n[3] + n[4])); /* and the sum of what the loss makes */
+    near_ns(fwd, 2 * n[4] + 2 * (n[1] + n[2] + n[3] + n[4]) +
+                     2 * n[0] / 4); /* the sum of what the loss makes */
     near_ns(bwd, sums - 2 * n[4] + 2 * (n[3] + n[2] + n[1] + n[0]));
     cs_test_planned_free(&z.job);
+}
+
+/* A step has every sum of its slots once: between layers and slots, and of the last slot what it waits for at its end, those
+ * of the embedding and the first block. Long layers pay what the others hold of the device, short ones wait for them. */
+static void a_step_has_every_sum_of_its_slots_once(void **state)
+{
+    (void)state;
+    for (int slots = 1; slots <= 4; slots *= 2) {
+        struct zero z = make_zero(2, 2 * slots, "1f1b");
+        const int64_t all = slots * 2 * all_of(z.elements),
+                      last = 2 * (z.elements[0] + z.elements[1]);
+        struct cs_program_options how = {.n_slots = slots};
+        struct cs_arena *arena = cs_arena_new(0);
+        struct cs_program *program;
+        struct cs_err err;
+        int64_t fwd, bwd;
+        for (int l = 0; l < 5; l++)
+            z.cost[l] = (struct cs_layer_cost){10000000, l > 0 ? 5000000 : 0, l > 0 ? 5000000 : 0};
+        z.device.units = 4 * CS_GROUP_UNITS;
+        find_more(&z, false, &fwd, &bwd);
+        near_ns(slots * (fwd + bwd), (all - last) / 4);
+        cs_stage_buckets(z.job.graph, arena, z.job.plan);
+        assert_int_equal(cs_program_make_with(z.job.plan, z.job.graph, &how, arena, &program, &err),
+                         CS_OK);
+        near_ns(cs_overlap_reduce_ns(program, 0, &z.device), last);
+        memset(z.cost, 0, sizeof z.cost);
+        find_more(&z, false, &fwd, &bwd);
+        near_ns(slots * (fwd + bwd), all - last);
+        cs_arena_free(arena);
+        cs_test_planned_free(&z.job);
+    }
 }
 
 /* ---- in a step ---- */
@@ -578,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_layer_waits_for_the_sum_of_the_one_before_the_last),
         cmocka_unit_test(the_first_weights_are_waited_for),
         cmocka_unit_test(weights_that_a_pass_has_left_do_not_come_again),
+        cmocka_unit_test(a_step_has_every_sum_of_its_slots_once),
         cmocka_unit_test(a_step_hides_what_it_can),
         cmocka_unit_test(cpu_ranks_hide_nothing),
         cmocka_unit_test(hidden_transfers_take_their_part_of_the_device),

@@ -68,8 +68,8 @@ struct cs_zero_rank {
     int32_t n_layers, n_parts, holders, turns, slots;
 };
 
-/* (n_layers) what layers take longer for their exchanges in a slot of many: their waits, and computing beside them. Of
- * a part without halves all of its backward is in bwd_input_ns. */
+/* (n_layers) what layers take longer for their exchanges, in the mean of all slots: their waits, and computing beside
+ * them. Of a part without halves all of its backward is in bwd_input_ns. */
 struct cs_zero_more {
     double *fwd_ns, *bwd_input_ns, *bwd_weight_ns;
 };

@@ -17,6 +17,7 @@
 struct rank {
     const struct cs_zero_rank *of;
     bool has_slot; /* gradients are added to those of a slot before */
+    double part;   /* of all slots those like this one */
     struct cs_lanes lanes;
     int32_t holds[CS_ZERO_TURNS]; /* the layer whose weights are whole, -1 */
     int64_t come[CS_ZERO_TURNS];  /* exchanges, 0: none */
@@ -115,7 +116,7 @@ static double run_layer(struct rank *x, int32_t layer, enum pass pass)
     return x->lanes.now_ns - begin;
 }
 
-/* more: (n_layers) what layers take longer than their work, NULL: nobody asks */
+/* more: (n_layers) grows by what layers take longer than their work */
 static void run_pass(struct rank *x, const struct cs_zero_part *part, enum pass pass, double *more)
 {
     for (int32_t i = 0; i < part->n_layers; i++) {
@@ -123,25 +124,22 @@ static void run_pass(struct rank *x, const struct cs_zero_part *part, enum pass 
         if (!is_run(x->of, layer, pass))
             continue;
         const double ns = run_layer(x, layer, pass);
-        if (more != NULL)
-            more[layer] += ns - (double)layer_ns(&x->of->layer[layer], pass);
+        more[layer] += x->part * (ns - (double)layer_ns(&x->of->layer[layer], pass));
     }
 }
 
 /* A slot through all parts of the rank and back. */
 static void run_slot(struct rank *x, struct cs_zero_more *more)
 {
-    double *fwd = more ? more->fwd_ns : NULL, *input = more ? more->bwd_input_ns : NULL,
-           *weight = more ? more->bwd_weight_ns : NULL;
     for (int32_t i = 0; i < x->of->n_parts; i++)
-        run_pass(x, &x->of->part[i], FORWARD, fwd);
+        run_pass(x, &x->of->part[i], FORWARD, more->fwd_ns);
     for (int32_t i = x->of->n_parts - 1; i >= 0; i--) {
         const struct cs_zero_part *part = &x->of->part[i];
         if (!part->has_backward)
             continue;
-        run_pass(x, part, part->has_halves ? INPUT_HALF : BACKWARD, input);
+        run_pass(x, part, part->has_halves ? INPUT_HALF : BACKWARD, more->bwd_input_ns);
         if (part->has_halves)
-            run_pass(x, part, WEIGHT_HALF, weight);
+            run_pass(x, part, WEIGHT_HALF, more->bwd_weight_ns);
     }
 }
 
@@ -153,11 +151,12 @@ static void place_gradients(const struct cs_zero_rank *of, int64_t *bytes, int64
     cs_zero_places(bytes, of->n_layers, cs_zero_room(bytes, of->n_layers, of->turns), at);
 }
 
-/* The first slot has no sums before it, nor weights that a slot has left; from the third on they are alike. */
+/* The first slot has no sums before it, nor weights that a slot has left; from the third on they are alike. What the
+ * last one leaves is not theirs: the step waits for it (core/sched/sim/overlap.c). */
 void cs_zero_rank_times(const struct cs_zero_rank *of, struct cs_arena *arena,
                         struct cs_zero_more *more)
 {
-    const int32_t n = of->n_layers, slots = of->slots < 3 ? of->slots : 3;
+    const int32_t n = of->n_layers, all = of->slots > 1 ? of->slots : 1;
     int64_t *bytes = CS_NEW_ARRAY(arena, int64_t, n + 1);
     struct rank x = {
         .of = of,
@@ -169,9 +168,10 @@ void cs_zero_rank_times(const struct cs_zero_rank *of, struct cs_arena *arena,
                                   .bwd_input_ns = CS_NEW_ARRAY(arena, double, n + 1),
                                   .bwd_weight_ns = CS_NEW_ARRAY(arena, double, n + 1)};
     place_gradients(of, bytes, x.at);
-    for (int i = 0; i < slots; i++) {
+    for (int32_t i = 0; i < 3 && i < all; i++) {
         x.has_slot = i > 0;
-        run_slot(&x, i == slots - 1 ? more : NULL);
+        x.part = (double)(i < 2 ? 1 : all - 2) / (double)all;
+        run_slot(&x, more);
     }
 }
 
