@@ -19,7 +19,7 @@ return cs.job {
     parallel = { vision = { pp = 1 }, llm = { pp = 1, cp = 2 } },
     context = "lpt", -- blocks of rows by their work, the heaviest first; others: man cornstarch-plan, Token balance
     seq_tokens = 1024,
-    slots = 2,
+    slots = 3,
   },
   data = cs.data.llava {
     json = "build/shapes/train.json",
