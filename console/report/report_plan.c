@@ -51,8 +51,8 @@ void cs_report_plan(const struct cs_report *report, struct cs_buf *out)
                   groups, model->device ? model->device->name : "an unknown device");
     cs_html_factf(out, "planned", "%s ms a step", ms);
     cs_buf_adds(out, "</table>\n");
-    cs_html_table(out,
-                  "stage|rank#|layers|forward ms#|backward ms#|measured both#|idle, planned#|weights, state GiB#");
+    cs_html_table(out, "stage|rank#|layers|forward ms#|backward ms#|measured both#|idle, "
+                       "planned#|weights, state GiB#");
     for (int32_t s = 0; s < plan->n_stages && s < report->store->n_stages; s++)
         add_stage(report->store, &plan->stages[s], out);
     cs_buf_adds(out, "</tbody></table>\n");

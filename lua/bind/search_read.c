@@ -208,6 +208,29 @@ static json_t *read_json(lua_State *L, const char *function, const char *key, co
     return json;
 }
 
+/* Jobs leave out what is longer than a slot: a search that counts it finds plans for other data. */
+static void check_lengths(lua_State *L, const struct cs_graph *graph,
+                          const struct cs_search_samples *samples)
+{
+    const int32_t seq = (int32_t)cs_lua_args_int(L, "seq_tokens", 8);
+    int32_t longest = 0;
+    for (int32_t i = 0; i < samples->n_rows; i++) {
+        const int32_t rows =
+            samples->row[(size_t)i * (size_t)graph->n_branches + (size_t)graph->llm];
+        longest = rows > longest ? rows : longest;
+    }
+    for (int32_t i = 0; samples->n_rows == 0 && i < samples->quantile[graph->llm].n; i++) {
+        const int32_t rows = samples->quantile[graph->llm].value[i];
+        longest = rows > longest ? rows : longest;
+    }
+    if (longest > seq)
+        cs_lua_error(L,
+                     "cs.search: samples: the longest has %d rows of %s, and a slot %d "
+                     "(seq_tokens): jobs leave such samples out; leave them out here too, or raise "
+                     "seq_tokens",
+                     longest, graph->branches[graph->llm].name, seq);
+}
+
 static void read_samples(lua_State *L, const struct cs_lua_function *function,
                          const struct cs_graph *graph, struct cs_arena *arena,
                          struct cs_search_options *options, struct cs_search_samples *samples)
@@ -220,8 +243,16 @@ static void read_samples(lua_State *L, const struct cs_lua_function *function,
         struct cs_lua_value *box = cs_lua_value_new(L, CS_LUA_BOX, NULL);
         table = box->json = read_json(L, "cs.search", "samples_file", path);
     }
-    if (!table)
+    if (!table) {
+        static const char *const of[] = {"batches", "batch_samples", "seed"};
+        for (size_t i = 0; i < CS_ARRAY_LEN(of); i++)
+            if (cs_lua_args_has(L, of[i]))
+                cs_lua_error(L,
+                             "cs.search: %s goes with samples or samples_file: without them "
+                             "every slot is full",
+                             of[i]);
         return;
+    }
     *samples =
         (struct cs_search_samples){.n_batches = (int32_t)cs_lua_args_int(L, "batches", 0),
                                    .n_samples = (int32_t)cs_lua_args_int(L, "batch_samples", 0),
@@ -230,6 +261,7 @@ static void read_samples(lua_State *L, const struct cs_lua_function *function,
         read_list(L, table, graph, arena, samples);
     else
         read_quantiles(L, table, graph, arena, samples);
+    check_lengths(L, graph, samples);
     options->samples = samples;
 }
 

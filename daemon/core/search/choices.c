@@ -1,5 +1,6 @@
 /* Lists the ways one branch can be laid out, and drops those that others beat in all respects. */
 #include "core/search/choices.h"
+#include "core/base/buf.h"
 #include "core/base/units.h"
 
 #include <string.h>
@@ -223,15 +224,36 @@ static void prune(struct cs_choices *c)
 static enum cs_status refuse(const struct maker *m, struct cs_err *err)
 {
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
-    int32_t b = m->branch;
-    static const char *const sp[] = {"", ", sp = false", ", sp = true"};
-    return cs_fail(
-        err, CS_PLAN,
-        "no layout of %s is possible: tp %d, cp %d, pp %d, ep %d as asked (0: free)%s on "
-        "%d rank%s, with %d layer%s; ask for others",
-        branch->name, m->options->fix[b].tp, m->options->fix[b].cp, m->options->fix[b].pp,
-        m->options->fix[b].ep, sp[m->options->fix[b].sp], m->problem->n_ranks,
-        CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
+    const int32_t b = m->branch;
+
+    const struct {
+        const char *key;
+        int32_t asked;
+    } of[] = {
+        {"tp", m->options->fix[b].tp},
+        {"cp", m->options->fix[b].cp},
+        {"pp", m->options->fix[b].pp},
+        {"ep", m->options->fix[b].ep},
+    };
+
+    static const char *const sp[] = {NULL, "sp = false", "sp = true"};
+    struct cs_buf asked = {0};
+    for (size_t i = 0; i < CS_ARRAY_LEN(of); i++)
+        if (of[i].asked > 0)
+            cs_buf_addf(&asked, "%s%s = %d", asked.len > 0 ? ", " : " with ", of[i].key,
+                        of[i].asked);
+    if (sp[m->options->fix[b].sp] != NULL)
+        cs_buf_addf(&asked, "%s%s", asked.len > 0 ? ", " : " with ", sp[m->options->fix[b].sp]);
+    const enum cs_status status =
+        cs_fail(err, CS_PLAN,
+                "no layout of %s is possible%s on %d rank%s: the search looks at tp and cp of 1, "
+                "2, 4, ..., "
+                "of which tp divides heads and widths, and at up to %d stage%s, one a layer; ask "
+                "for others",
+                branch->name, cs_buf_str(&asked), m->problem->n_ranks,
+                CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
+    cs_buf_free(&asked);
+    return status;
 }
 
 enum cs_status cs_choices_make(const struct cs_search_problem *problem,
