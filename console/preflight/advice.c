@@ -62,6 +62,13 @@ static bool has_idle_stripes(const struct cs_spec *spec)
     return strcmp(spec->stripes, "auto") != 0 && !is_shared;
 }
 
+static bool has_idle_replicas(const struct cs_spec *spec)
+{
+    const struct cs_spec_parallel *llm = cs_spec_parallel_of(spec, "llm");
+    const int32_t dp = llm != NULL && llm->dp > 0 ? llm->dp : spec->dp;
+    return spec->batch_samples < dp;
+}
+
 struct advice {
     bool (*holds)(const struct cs_spec *spec);
     const char *text;
@@ -75,6 +82,7 @@ static const struct advice of_plans[] = {
 };
 
 static const struct advice of_jobs[] = {
+    {has_idle_replicas, "batch_samples is below the replicas of llm (dp): in every step some have no sample"},
     {has_no_checkpoint, "checkpoint.every_steps is 0: the only checkpoint is the one at the end, and a job that "
                         "fails before has to start again"},
     {has_late_checkpoint, "checkpoint.every_steps is above steps: the only checkpoint is the one at the end, and a "

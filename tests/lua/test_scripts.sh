@@ -85,6 +85,26 @@ grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known
   { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
 "$console" plan good/sweep.lua >out && grep -q 'llm_pp=[0-9]* schedule="[a-z0-9]*" vision_pp=[0-9]*$' out ||
   { echo "FAIL: parameters of a sweep are in no order: $(cat out)"; failed=1; }
+# what a layout has no use of, and a step of fewer samples than replicas
+cat >words.lua <<'L'
+local cs = require "cornstarch"
+local vision = { from = cs.hf "build/shapes/vision", projector = cs.projector.mlp {}, token = "<image>" }
+local model = cs.mllm { encoders = { vision = vision }, llm = cs.hf "build/shapes/llm" }:train "vision.projector"
+return cs.job {
+  plan = cs.plan { model = model, cluster = cs.cluster { device = "cpu" }, seq_tokens = 512, slots = 4,
+    parallel = { vision = { dp = cs.param("vision", 2) }, llm = { dp = cs.param("llm", 2), zero = cs.param("zero", 2) } } },
+  data = cs.data.llava { json = "build/shapes/train.json", images = "build/shapes/images" },
+  optimizer = cs.optim.adamw { lr = 1e-3 }, batch_samples = cs.param("batch", 1), steps = 1,
+}
+L
+says() { # TEXT OPTION...
+  "$console" plan words.lua "${@:2}" >out 2>err && grep -qF -- "$1" out || { echo "FAIL: no '$1' with ${*:2}: $(cat out err)"; failed=1; }
+}
+says 'zero = 2 changes nothing here: nothing of llm trains.'
+says 'warning: batch_samples is below the replicas of llm (dp): in every step some have no sample'
+says '  Weights of llm are divided among the 2 ranks that have the same.' --set zero=3 --set batch=4
+says '  2 replicas of vision share the items of every slot.' --set llm=1 --set zero=1
+says '  3 replicas of vision share the items of the slots that 2 of llm run side by side.' --set vision=3
 # the balance of a plan that splits rows begins with its ranks and marks its rule
 "$console" dump --script good/layout_explained.lua --view plan --keys b >out
 grep -q '^ 2 ranks  slot 1' out && grep -q '[*]lpt ' out || { echo "FAIL: the balance of a plan: $(cat out)"; failed=1; }

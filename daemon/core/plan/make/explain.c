@@ -200,15 +200,16 @@ static enum cs_status explain_context(struct cs_planner *p, struct cs_err *err)
 static void explain_replicas(struct cs_planner *p)
 {
     const int32_t llm = p->graph->llm;
-    for (int32_t b = 0; b < p->graph->n_branches; b++)
-        if (p->placing.dp[b] != p->plan->dp)
-            say(p, cs_arena_printf(p->arena,
-                                   "%d replica%s of %s %s the items of the slots that %d of %s "
-                                   "run side by side.",
-                                   p->placing.dp[b], CS_PLURAL(p->placing.dp[b]),
-                                   p->graph->branches[b].name,
-                                   CS_NOUN(p->placing.dp[b], "shares", "share"), p->plan->dp,
-                                   p->graph->branches[llm].name));
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const int32_t dp = p->placing.dp[b];
+        const char *of = cs_arena_printf(p->arena, "the slots that %d of %s run side by side",
+                                         p->plan->dp, p->graph->branches[llm].name);
+        if (dp != p->plan->dp)
+            say(p, cs_arena_printf(p->arena, "%d replica%s of %s %s the items of %s.", dp,
+                                   CS_PLURAL(dp), p->graph->branches[b].name,
+                                   CS_NOUN(dp, "shares", "share"),
+                                   p->plan->dp > 1 ? of : "every slot"));
+    }
 }
 
 /* Encoders whose ranks have some of the items of a slot each. */
@@ -240,6 +241,35 @@ static void add_flow(struct cs_buf *text, const struct cs_planner *p, int32_t ed
         cs_buf_addf(text, "%s %s among the ranks of a stage", c.bytes > 0 ? " and" : ",", part);
     if (c.bytes + c.part_bytes > 0)
         cs_buf_addf(text, " in %s", ns);
+}
+
+static bool trains(const struct cs_planner *p, int32_t b)
+{
+    const struct cs_branch *branch = &p->graph->branches[b];
+    int64_t n = 0;
+    for (int32_t l = branch->first_layer; l < branch->first_layer + branch->n_layers; l++)
+        n += p->graph->layers[l].n_trained;
+    return n > 0;
+}
+
+/* What ranks with the same weights divide; a frozen branch has no gradients and no state. */
+static void explain_zero(struct cs_planner *p)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++) {
+        const int level = cs_zero_level(p->spec, p->graph, b);
+        const char *name = p->graph->branches[b].name;
+        const bool is_frozen = !trains(p, b);
+        if (level == 2 && is_frozen)
+            say(p, cs_arena_printf(p->arena, "zero = 2 changes nothing here: nothing of %s trains.",
+                                   name));
+        else if (level > 1)
+            say(p, cs_arena_printf(p->arena,
+                                   "%s of %s are divided among the %d ranks that have the same.",
+                                   is_frozen    ? "Weights"
+                                   : level == 2 ? "Gradients and the optimizer's state"
+                                                : "Weights, gradients and the optimizer's state",
+                                   name, cs_planner_holders(p, b)));
+    }
 }
 
 /* Nothing moves where a stage has memory for all slots that are alive. */
@@ -342,14 +372,7 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
                                "row goes to and comes back from.",
                                p->graph->branches[p->graph->llm].name, p->placing.ep,
                                CS_PLURAL(p->placing.ep)));
-    for (int32_t b = 0; b < p->graph->n_branches; b++)
-        if (cs_zero_level(p->spec, p->graph, b) > 1)
-            say(p, cs_arena_printf(p->arena,
-                                   "%s of %s are divided among the %d ranks that have the same.",
-                                   cs_zero_level(p->spec, p->graph, b) == 2
-                                       ? "Gradients and the optimizer's state"
-                                       : "Weights, gradients and the optimizer's state",
-                                   p->graph->branches[b].name, cs_planner_holders(p, b)));
+    explain_zero(p);
     explain_offload(p);
     explain_edges(p);
     for (int32_t s = 1; s < p->plan->n_stages; s++)
