@@ -438,6 +438,7 @@ static void spy_on_lazy_devices(void)
     struct cs_device *any = cs_lazy_device_new();
     mem = *any->mem;
     cs_lazy_device_free(any);
+    n_allocated = n_closed = n_aborted = n_freed_before = 0;
     true_mem = &mem;
     spied_comm = *mem.comm;
     spied_comm.close = close_spied;
@@ -446,6 +447,52 @@ static void spy_on_lazy_devices(void)
     spied_mem.alloc = alloc_spied;
     spied_mem.free = free_spied;
     spied_mem.comm = &spied_comm;
+}
+
+enum { BESIDE_NS = 400000 }; /* that each of the exchanges which are timed together takes */
+
+static enum cs_status elapsed_spied(void *handle, void *begin, void *end, double *ms,
+                                    struct cs_err *err)
+{
+    (void)handle;
+    (void)begin;
+    (void)end;
+    (void)err;
+    *ms = 8 * BESIDE_NS * 1e-6;
+    return CS_OK;
+}
+
+static enum cs_status open_timed(int index, struct cs_device **out, struct cs_err *err)
+{
+    CS_TRY(open_lazy(index, out, err));
+    (*out)->mem = &spied_mem;
+    return CS_OK;
+}
+
+/* What an exchange takes that is no part of its bytes is left out, as of those alone. */
+static void bytes_beside_products_have_no_latency(void **state)
+{
+    enum { BYTES = 256 << 10 };
+
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_err err = {0};
+    struct cs_profile p = {.device = "h100-80g"};
+    const struct cs_link_devices devices = {
+        .n = 2, .bytes = BYTES, .open = open_timed, .close = cs_lazy_device_free};
+    (void)state;
+    n_there = 2;
+    failing = NULL;
+    spy_on_lazy_devices();
+    spied_mem.event_elapsed = elapsed_spied;
+    need(cs_measure_links(&devices, arena, &p, &err), &err);
+    assert_true(p.n_links > 0);
+    for (int32_t i = 0; i < p.n_links; i++) {
+        const struct cs_profile_link *l = &p.link[i];
+        const double bytes_ns = fmax((double)(BESIDE_NS - l->latency_ns), 1);
+        const double want = fmin(BYTES * 1e9 / bytes_ns, (double)l->bytes_per_s);
+        assert_true(fabs((double)l->beside_bytes_per_s - want) <= 1 + 1e-9 * want);
+    }
+    cs_arena_free(arena);
 }
 
 /* Who has no memory for products, when exchanges have been measured, ends its communicators without its peer, before
@@ -478,6 +525,7 @@ int main(void)
         cmocka_unit_test(blocks_and_heads_are_measured_on_ranks_that_share_them),
         cmocka_unit_test(what_is_measured_is_one_of_the_ranks),
         cmocka_unit_test(links_are_measured_between_ranks),
+        cmocka_unit_test(bytes_beside_products_have_no_latency),
         cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
         cmocka_unit_test(children_tell_why_they_fail),
         cmocka_unit_test(a_failure_beside_products_waits_for_nobody),

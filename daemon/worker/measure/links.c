@@ -177,11 +177,16 @@ static void *run_member(void *arg)
     return NULL;
 }
 
+/* bytes per second of what an exchange takes more for more bytes */
+static double rate_between(size_t few, double few_ns, size_t many, double many_ns)
+{
+    return (double)(many - few) * 1e9 / fmax(many_ns - few_ns, 1);
+}
+
 static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
                                   const int64_t ns[SIZES], int kind, int n)
 {
-    const int64_t more = ns[SIZES - 1] > ns[0] ? ns[SIZES - 1] - ns[0] : 1;
-    const double rate = (double)(large - x->small) * 1e9 / (double)more;
+    const double rate = rate_between(x->small, (double)ns[0], large, (double)ns[SIZES - 1]);
     const double latency = (double)ns[0] - (double)x->small * 1e9 / rate;
     struct cs_profile_link link = {.op = cs_link_op_names[kind],
                                    .ranks = n,
@@ -193,7 +198,7 @@ static struct cs_profile_link fit(const struct cs_exchanges *x, size_t large,
     return link;
 }
 
-/* Of all ranks the mean. Beside products nothing is faster than alone. */
+/* Of all ranks the mean. Beside products nothing is faster than alone; what is no part of the bytes takes as long. */
 static void fit_beside(const struct member *member, int kind, int n, size_t large,
                        struct cs_profile_link *link)
 {
@@ -204,7 +209,7 @@ static void fit_beside(const struct member *member, int kind, int n, size_t larg
     }
     if (ns <= 0)
         return;
-    const double rate = fmax((double)large * 1e9 / ns, 1);
+    const double rate = fmax(rate_between(0, (double)link->latency_ns, large, ns), 1);
     link->beside_bytes_per_s = (int64_t)fmin(rate, (double)link->bytes_per_s);
     link->slows = fmin(fmax(slows, 0), CS_SLOWS_MOST);
 }
