@@ -184,7 +184,7 @@ static void run_program(struct fake *f, const struct cs_manifest *m)
         atomic_store(is_compute ? &f->ring.head->action : &f->ring.head->comm_action, (int32_t)i);
         atomic_store(&f->ring.head->progress_ns, (uint64_t)cs_now_ns());
         if (mine->actions[i].op == CS_OP_FWD && mine->actions[i].slot == 0 && !is_eval) {
-            atomic_store(&f->ring.head->last_samples[0], (uint64_t)(m->step + 1000));
+            atomic_store(&f->ring.head->last_samples[0], (uint64_t)(m->step + 1001));
             suffer(f, m->step);
         }
         struct cs_event e = {.start_ns = start_ns + i * 1000,

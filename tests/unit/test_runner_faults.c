@@ -40,6 +40,7 @@ static void a_killed_worker_is_named_with_step_and_action(void **state)
     static const char *const parts[] = {"rank 1 (llm.0) died (signal 9) in step 4 at F of slot 0",
                                         "samples 1004", NULL};
     check_failure(*state, "1:4:kill", 1, parts);
+    assert_false(pretend_has_note(*state, "samples 1004 0")); /* a slot of one sample names one */
     /* and where each of them was is told */
     assert_true(pretend_has_note(*state, "last action of rank 0 (vision.0): in step "));
     assert_true(

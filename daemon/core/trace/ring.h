@@ -15,12 +15,13 @@ struct cs_ring_head {
     uint64_t magic;
     uint32_t capacity; /* events, a power of two */
     int32_t rank;
-    _Atomic uint64_t written;         /* events ever written */
-    _Atomic int64_t step;             /* current step, -1: none */
-    _Atomic int32_t action;           /* id of the compute action being run, -1: none */
-    _Atomic int32_t comm_action;      /* id of the communication action being run, -1: none */
-    _Atomic uint64_t progress_ns;     /* when an action last began or ended */
-    _Atomic uint64_t last_samples[4]; /* ids of the first samples of the slot in work */
+    _Atomic uint64_t written;     /* events ever written */
+    _Atomic int64_t step;         /* current step, -1: none */
+    _Atomic int32_t action;       /* id of the compute action being run, -1: none */
+    _Atomic int32_t comm_action;  /* id of the communication action being run, -1: none */
+    _Atomic uint64_t progress_ns; /* when an action last began or ended */
+    _Atomic uint64_t
+        last_samples[4]; /* numbers of the first samples of the slot in work, plus 1; 0: none */
 };
 
 struct cs_ring {

@@ -38,12 +38,13 @@ static bool action_of(struct cs_runner *r, const struct cs_child *child, char *o
 
 static void samples_of(const struct cs_child *child, char *out, size_t cap)
 {
-    unsigned long long id[4];
+    size_t n = 0;
     out[0] = '\0';
-    for (int i = 0; i < 4; i++)
-        id[i] = atomic_load(&child->ring.head->last_samples[i]);
-    if (id[0] | id[1] | id[2] | id[3])
-        snprintf(out, cap, ", samples %llu %llu %llu %llu", id[0], id[1], id[2], id[3]);
+    for (int i = 0; i < 4 && n < cap; i++) {
+        const unsigned long long id = atomic_load(&child->ring.head->last_samples[i]);
+        if (id > 0)
+            n += (size_t)snprintf(out + n, cap - n, "%s %llu", n == 0 ? ", samples" : "", id - 1);
+    }
 }
 
 void cs_blame_where(struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)

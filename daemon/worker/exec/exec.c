@@ -56,7 +56,7 @@ static void show_samples(struct cs_exec *exec, const struct cs_action *a)
     const struct cs_slot *slot = &exec->inputs[a->slot].slot;
     for (int i = 0; i < 4; i++)
         atomic_store_explicit(&exec->config.ring->head->last_samples[i],
-                              i < slot->head->n_samples ? slot->sample_ids[i] : 0,
+                              i < slot->head->n_samples ? slot->sample_ids[i] + 1 : 0,
                               memory_order_relaxed);
 }
 
