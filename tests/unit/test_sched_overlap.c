@@ -264,6 +264,21 @@ static void a_layer_waits_for_the_sum_of_the_one_before_the_last(void **state)
     cs_test_planned_free(&z.job);
 }
 
+/* Of a split backward the halves that make weights' gradients wait for sums, those of inputs for none: the long one hides
+ * the sum that the loss began, though its layer writes there later. */
+static void halves_of_inputs_wait_for_no_sums(void **state)
+{
+    int64_t fwd, bwd;
+    (void)state;
+    struct zero z = make_zero(2, 8, "zb-h1");
+    z.job.plan->stages[0].needs_input_grad = true;
+    z.cost[0].fwd_ns = z.cost[2].bwd_input_ns = 10000000;
+    find_more(&z, true, &fwd, &bwd);
+    near_ns(fwd, 0);
+    near_ns(bwd, 2 * (z.elements[2] + z.elements[3]));
+    cs_test_planned_free(&z.job);
+}
+
 /* A forward begins with weights that nothing hides, and the embedding hides no others; blocks hide the next one's. */
 static void the_first_weights_are_waited_for(void **state)
 {
@@ -613,6 +628,7 @@ int main(void)
         cmocka_unit_test(a_layer_waits_for_the_sum_of_the_one_before_the_last),
         cmocka_unit_test(the_first_weights_are_waited_for),
         cmocka_unit_test(weights_that_a_pass_has_left_do_not_come_again),
+        cmocka_unit_test(halves_of_inputs_wait_for_no_sums),
         cmocka_unit_test(a_step_has_every_sum_of_its_slots_once),
         cmocka_unit_test(a_step_hides_what_it_can),
         cmocka_unit_test(cpu_ranks_hide_nothing),

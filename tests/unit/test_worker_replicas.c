@@ -38,6 +38,24 @@ static void fake_destroy(void *handle, void *what)
     (void)what;
 }
 
+static enum cs_status fake_alloc(void *handle, size_t bytes, void **out, struct cs_err *err)
+{
+    (void)bytes;
+    return fake_create(handle, out, err);
+}
+
+static int own_stream; /* of the device: an address only */
+static int n_waits;    /* of that stream */
+
+static enum cs_status fake_wait(void *handle, void *stream, void *event, struct cs_err *err)
+{
+    (void)handle;
+    (void)event;
+    (void)err;
+    n_waits += stream == &own_stream;
+    return CS_OK;
+}
+
 static enum cs_status fake_order(void *handle, void *a, void *b, struct cs_err *err)
 {
     (void)handle;
@@ -115,7 +133,9 @@ static const struct cs_device_ops fake_device = {.comm = &fake_comm,
                                                  .event_create = fake_create,
                                                  .event_destroy = fake_destroy,
                                                  .event_record = fake_order,
-                                                 .stream_wait = fake_order};
+                                                 .stream_wait = fake_wait,
+                                                 .alloc = fake_alloc,
+                                                 .free = fake_destroy};
 static const struct cs_comm_table fake_sockets = {.exchange = fake_exchange};
 
 /* Two stages of three layers on one rank, the first of which is frozen; a bucket a layer, and one
@@ -138,12 +158,23 @@ static void layer_done(void *user, int32_t layer)
                      CS_OK);
 }
 
-static void rank_open(struct rank *r)
+static void rank_connect(struct rank *r)
 {
     struct cs_stage only = {.rank = 0};
     struct cs_plan plan = {.dp = REPLICAS, .n_ranks = 1, .stages = &only, .n_stages = 1};
     struct cs_arena *arena = cs_arena_new(0);
     cs_plan_make_groups(&plan, arena);
+    assert_int_equal(cs_replicas_new(&r->device, &plan, 0, &r->sockets, 1000, &r->replicas, NULL),
+                     CS_OK);
+    assert_non_null(r->replicas);
+    cs_arena_free(arena);
+    assert_int_equal(cs_replicas_bind(r->replicas, &r->params, NULL), CS_OK);
+    cs_replicas_begin(r->replicas);
+    started.n = 0;
+}
+
+static void rank_open(struct rank *r)
+{
     memset(r, 0, sizeof *r);
     r->device.mem = &fake_device;
     r->sockets.table = &fake_sockets;
@@ -170,13 +201,7 @@ static void rank_open(struct rank *r)
         r->stage[s] = (struct cs_stage_model){.stage = &r->part[s], .lowest = s == 0};
     }
     r->watch = (struct cs_watch){.done = layer_done, .user = r};
-    assert_int_equal(cs_replicas_new(&r->device, &plan, 0, &r->sockets, 1000, &r->replicas, NULL),
-                     CS_OK);
-    assert_non_null(r->replicas);
-    cs_arena_free(arena);
-    assert_int_equal(cs_replicas_bind(r->replicas, &r->params, NULL), CS_OK);
-    cs_replicas_begin(r->replicas);
-    started.n = 0;
+    rank_connect(r);
 }
 
 enum slot { WITH_ROWS, EMPTY, NEVER_SEEN };
@@ -223,6 +248,60 @@ static void what_no_backward_started_follows_in_the_same_order(void **state)
     for (int32_t i = 0; i < BUCKETS - 1; i++) /* as backwards go: last layers first */
         assert_int_equal(order[0][i], BUCKETS - 2 - i);
     assert_int_equal(order[0][BUCKETS - 1], BUCKETS - 1);
+}
+
+/* ---- halves of a backward wait for what they write ---- */
+
+/* waits of the device before it enters a layer's pass */
+static int waits(struct rank *r, int32_t layer, int32_t step, unsigned made)
+{
+    n_waits = 0;
+    assert_int_equal(cs_replicas_enter(r->replicas, layer, step, made, NULL), CS_OK);
+    return n_waits;
+}
+
+static void sum(struct rank *r, int32_t layer, unsigned made)
+{
+    assert_int_equal(cs_replicas_layer_done(r->replicas, layer, made, false, NULL), CS_OK);
+}
+
+/* Layers 1 and 3 make gradients in the same memory, each with its input half in one bucket and with the weight half in
+ * another. An input half waits for the sum of the other layer's input bucket alone, a weight half for that of the weight
+ * bucket, a whole backward for the last of both; nobody waits twice. */
+static void halves_wait_for_the_sums_that_read_where_they_write(void **state)
+{
+    static const unsigned made[] = {CS_MADE_WITH_WEIGHTS, CS_MADE_WITH_INPUT};
+    struct cs_layer layers[STAGES * STAGE_LAYERS + 1] = {{.id = 0}};
+    struct cs_graph graph = {.layers = layers, .n_layers = STAGES * STAGE_LAYERS};
+    (void)state;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        struct rank r;
+        rank_open(&r);
+        cs_replicas_free(r.replicas);
+        for (int i = 0; i < 4; i++) {
+            r.bucket[i].first_layer = 1 + i / 2 * 2;
+            r.bucket[i].made = made[i % 2];
+            r.bucket[i].zero = 2;
+            r.bucket[i].grad = (size_t)(i % 2) * COUNT * sizeof grads[0];
+        }
+        r.params.n_buckets = r.params.n_all_buckets = 4;
+        r.params.graph = &graph;
+        r.device.stream = &own_stream;
+        rank_connect(&r);
+        assert_true(cs_replicas_divides(r.replicas));
+        sum(&r, 3, CS_MADE_WITH_WEIGHTS);
+        assert_int_equal(waits(&r, 1, -1, CS_MADE_WITH_INPUT), 0);
+        sum(&r, 3, CS_MADE_WITH_INPUT);
+        if (is_whole) {
+            assert_int_equal(waits(&r, 1, -1, CS_MADE_BACKWARD), 1);
+        } else {
+            assert_int_equal(waits(&r, 1, 0, CS_MADE_WITH_WEIGHTS), 1);
+            assert_int_equal(waits(&r, 1, 0, CS_MADE_WITH_WEIGHTS), 0);
+            assert_int_equal(waits(&r, 1, -1, CS_MADE_WITH_INPUT), 1);
+        }
+        assert_int_equal(waits(&r, 1, -1, CS_MADE_BACKWARD), 0);
+        cs_replicas_free(r.replicas);
+    }
 }
 
 /* ---- a second communicator that cannot be opened ---- */
@@ -284,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_slot_starts_the_sums_where_one_with_rows_does),
         cmocka_unit_test(what_no_backward_started_follows_in_the_same_order),
+        cmocka_unit_test(halves_wait_for_the_sums_that_read_where_they_write),
         cmocka_unit_test(who_fails_to_open_waits_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,30 +178,27 @@ static bool shares_memory(const struct cs_replicas *r, int32_t bucket, int32_t o
     return a->grad < b->grad + (size_t)b->n * size && b->grad < a->grad + (size_t)a->n * size;
 }
 
-/* The loss makes gradients of its own weights in a forward, a weight half those that it is there for, any other
- * backward all that a forward does not make. */
-static bool makes_now(const struct cs_bucket *b, int32_t layer, int32_t step)
+static bool makes_now(const struct cs_bucket *b, int32_t layer, unsigned made)
 {
-    static const unsigned made[] = {CS_MADE_BACKWARD, CS_MADE_WITH_WEIGHTS, CS_MADE_FORWARD};
-    return b->zero >= 2 && b->first_layer == layer && (b->made & made[step + 1]) != 0;
+    return b->zero >= 2 && b->first_layer == layer && (b->made & made) != 0;
 }
 
 /* The last sum that reads where the layer writes; -1: none that nobody has waited for. */
-static int32_t sum_before(const struct cs_replicas *r, int32_t layer, int32_t step)
+static int32_t sum_before(const struct cs_replicas *r, int32_t layer, unsigned made)
 {
     int32_t last = -1;
     for (int32_t i = 0; i < r->n_buckets; i++)
-        for (int32_t k = 0; makes_now(&r->params->bucket[i], layer, step) && k < r->n_buckets; k++)
+        for (int32_t k = 0; makes_now(&r->params->bucket[i], layer, made) && k < r->n_buckets; k++)
             if (r->asked[k] > (last >= 0 ? r->asked[last] : 0) && shares_memory(r, i, k))
                 last = k;
     return last;
 }
 
 /* Sums are made in the order in which they were asked for: who waits for one has waited for those before. */
-static enum cs_status await_sums(struct cs_replicas *r, int32_t layer, int32_t step,
+static enum cs_status await_sums(struct cs_replicas *r, int32_t layer, unsigned made,
                                  struct cs_err *err)
 {
-    const int32_t last = sum_before(r, layer, step);
+    const int32_t last = sum_before(r, layer, made);
     if (last < 0)
         return CS_OK;
     const int64_t number = r->asked[last];
@@ -222,24 +219,25 @@ static bool reads_in_weight_half(const struct cs_replicas *r, int32_t layer)
 }
 
 static enum cs_status enter_on_device(struct cs_replicas *r, int32_t layer, int32_t step,
-                                      struct cs_err *err)
+                                      unsigned made, struct cs_err *err)
 {
     const int32_t turn = cs_params_turn(r->params, layer);
     void *const stream = r->device->stream, *const handle = r->device->handle;
     if (r->holds[turn] == layer)
         CS_TRY(cs_replicas_mem(r)->stream_wait(handle, stream, r->come[turn], err));
-    CS_TRY(await_sums(r, layer, step, err));
+    CS_TRY(await_sums(r, layer, made, err));
     return step != 0 && is_run(r, layer + step, step) ? start_weights(r, layer + step, err) : CS_OK;
 }
 
 enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
-                                 struct cs_err *err)
+                                 unsigned made, struct cs_err *err)
 {
     if (!cs_replicas_divides(replicas))
         return CS_OK;
     if (step != 0 || reads_in_weight_half(replicas, layer))
         CS_TRY(start_weights(replicas, layer, err));
-    return cs_replicas_mem(replicas) != NULL ? enter_on_device(replicas, layer, step, err) : CS_OK;
+    return cs_replicas_mem(replicas) != NULL ? enter_on_device(replicas, layer, step, made, err)
+                                             : CS_OK;
 }
 
 /* ---- gradients ---- */

@@ -45,10 +45,10 @@ void cs_replicas_begin(struct cs_replicas *replicas);
 /* Something is divided: enter and layer_done want to be told of every layer and slot. Accepts NULL. */
 bool cs_replicas_divides(const struct cs_replicas *replicas);
 /* A layer's forward (step 1), backward or its input half (-1), or the weight half (0) follows: what it reads
- * of the weights is whole, and the memory of gradients that it makes is free for what is run from here
- * on. Accepts NULL. */
+ * of the weights is whole, and the memory of gradients that it makes (enum cs_made), and no other, is free for what
+ * is run from here on. Accepts NULL. */
 enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, int32_t step,
-                                 struct cs_err *err) CS_NODISCARD;
+                                 unsigned made, struct cs_err *err) CS_NODISCARD;
 /* What makes gradients of a layer (made: enum cs_made) has been run, on devices enqueued: those that are
  * divided are summed. With is_last, of the step's last slot, devices start the sums of the layers from
  * `layer` on when its backward is over. Accepts NULL. */

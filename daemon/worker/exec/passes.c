@@ -29,21 +29,29 @@ static void before_layer(void *user, int32_t layer)
     struct cs_err err = {0};
     const bool is_head = exec->config.graph->layers[layer].kind == CS_LAYER_HEAD;
     note(exec, cs_replicas_need(exec->config.replicas, is_head ? -1 : layer, &err), &err);
-    note(exec, cs_replicas_enter(exec->config.replicas, layer, 1, &err), &err);
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, 1, CS_MADE_FORWARD, &err), &err);
 }
 
 static void back_layer(void *user, int32_t layer)
 {
     struct cs_exec *exec = user;
     struct cs_err err = {0};
-    note(exec, cs_replicas_enter(exec->config.replicas, layer, -1, &err), &err);
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, -1, CS_MADE_BACKWARD, &err), &err);
+}
+
+static void back_half(void *user, int32_t layer)
+{
+    struct cs_exec *exec = user;
+    struct cs_err err = {0};
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, -1, CS_MADE_WITH_INPUT, &err), &err);
 }
 
 static void weigh_layer(void *user, int32_t layer)
 {
     struct cs_exec *exec = user;
     struct cs_err err = {0};
-    note(exec, cs_replicas_enter(exec->config.replicas, layer, 0, &err), &err);
+    note(exec, cs_replicas_enter(exec->config.replicas, layer, 0, CS_MADE_WITH_WEIGHTS, &err),
+         &err);
 }
 
 static void sum_layer(struct cs_exec *exec, int32_t layer, unsigned made)
@@ -72,13 +80,16 @@ static void layer_done(void *user, int32_t layer)
 
 /* Replicas' weights come in before the first layer that reads them, gradients go out behind the
  * last backward that adds to them; those that are divided, behind everything that makes some. */
-static const struct cs_watch *watch_of(struct cs_exec *exec, int32_t slot)
+static const struct cs_watch *watch_of(struct cs_exec *exec, const struct cs_action *a)
 {
-    const bool divides = cs_replicas_divides(exec->config.replicas);
-    exec->is_last_slot = slot == exec->program->n_slots - 1;
+    const bool divides = cs_replicas_divides(exec->config.replicas),
+               is_half = a->op == CS_OP_BWD_INPUT;
+    exec->is_last_slot = a->slot == exec->program->n_slots - 1;
     exec->watch = (struct cs_watch){.before = before_layer,
                                     .made = divides ? made_layer : NULL,
-                                    .back = divides ? back_layer : NULL,
+                                    .back = !divides  ? NULL
+                                            : is_half ? back_half
+                                                      : back_layer,
                                     .half = divides ? half_layer : NULL,
                                     .weigh = divides ? weigh_layer : NULL,
                                     .done = exec->is_last_slot || divides ? layer_done : NULL,
@@ -98,7 +109,7 @@ static struct cs_run run_on(struct cs_exec *exec, struct cs_ctx *ctx, const stru
                          .tensors = cs_exec_sharers(exec, a->stage),
                          .experts = cs_exec_experts(exec, a->slot),
                          .all = cs_exec_all(exec),
-                         .watch = watch_of(exec, a->slot)};
+                         .watch = watch_of(exec, a)};
     cs_context_begin(run.context);
     cs_context_begin(run.tensors);
     cs_context_begin(run.experts);

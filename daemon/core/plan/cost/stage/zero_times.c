@@ -95,7 +95,8 @@ static void await_sums(struct rank *x, int32_t layer)
             cs_lanes_await(&x->lanes, x->sum[i]);
 }
 
-/* The head's loss writes what its backward does not: it waits before its forward alone. Returns what the layer takes in
+/* Who makes gradients waits before it does, so the head before its forward, and of halves the one with the weights (what
+ * the other makes is small). Returns what the layer takes in
  * this pass, with its waits. */
 static double run_layer(struct rank *x, int32_t layer, enum pass pass)
 {
@@ -106,7 +107,7 @@ static double run_layer(struct rank *x, int32_t layer, enum pass pass)
         start_weights(x, layer);
     if (x->holds[turn] == layer)
         cs_lanes_await(&x->lanes, x->come[turn]);
-    if (of->grads > 0 && of->is_head == (pass == FORWARD))
+    if (of->grads > 0 && makes_in(of, pass))
         await_sums(x, layer);
     if (x->of->turns > 1 && pass != WEIGHT_HALF && is_run(x->of, layer + step, pass))
         start_weights(x, layer + step);
