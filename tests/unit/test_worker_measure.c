@@ -269,13 +269,16 @@ static void what_is_measured_is_one_of_the_ranks(void **state)
 
 /* ---- links ---- */
 
-static int n_there; /* devices; any further one cannot be opened */
+static int n_there;                           /* devices; any further one cannot be opened */
+static const struct cs_device_ops *other_mem; /* of them; NULL: as they have it */
 
 static enum cs_status open_lazy(int index, struct cs_device **out, struct cs_err *err)
 {
     if (index >= n_there)
         return cs_fail(err, CS_UNSUPPORTED, "no device %d", index);
     *out = cs_lazy_device_new();
+    if (other_mem != NULL)
+        (*out)->mem = other_mem;
     return CS_OK;
 }
 
@@ -321,8 +324,9 @@ static void has_links(const struct cs_profile *p, int n_links)
         assert_int_equal(p->link[i].beside_bytes_per_s > 0, strcmp(p->device, "cpu") != 0);
         assert_true(p->link[i].beside_bytes_per_s <= p->link[i].bytes_per_s);
         assert_true(p->link[i].slows >= 0 && p->link[i].slows <= CS_SLOWS_MOST);
-        assert_int_equal(p->link[i].by_copy_engines,
-                         strcmp(all[i].op, "shift") == 0 && strcmp(p->device, "cpu") != 0);
+        assert_int_equal(p->link[i].by_copy_engines, strcmp(all[i].op, "shift") == 0 &&
+                                                         strcmp(p->device, "cpu") != 0 &&
+                                                         other_mem == NULL);
     }
 }
 
@@ -342,17 +346,32 @@ static void links_are_measured_between_ranks(void **state)
     cs_arena_free(arena);
 }
 
+static int by_nccl(const void *comm)
+{
+    (void)comm;
+    return 0;
+}
+
 /* The fourth of four devices is not there: the three others do not wait for it, the error is its own, and what was
- * measured of two stays. */
+ * measured of two stays. Copy engines do not reach from one to another: shifts are measured all the same, as jobs send
+ * then, and it is told. */
 static void a_device_that_is_missing_is_not_waited_for(void **state)
 {
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_err err = {0};
     struct cs_profile p;
+    struct cs_device *any = cs_lazy_device_new();
+    struct cs_device_ops mem = *any->mem;
+    struct cs_device_comm_ops comm = *mem.comm;
     (void)state;
+    cs_lazy_device_free(any);
+    comm.moves_by_copy_engines = by_nccl;
+    mem.comm = &comm;
+    other_mem = &mem;
     assert_int_equal(measure_lazy(4, arena, &p, &err), CS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "no device 3"));
     has_links(&p, 6);
+    other_mem = NULL;
     cs_arena_free(arena);
 }
 
