@@ -159,7 +159,7 @@ static int numbers_text(const json_t *plans, const char *why, struct cs_buf *out
     return n;
 }
 
-/* Of a search: which of its plans jobs run, and what they do not run yet, each reason once. */
+/* Of a search: which of its plans jobs run, and what is against the others, each reason once. */
 static void runs_text(const json_t *plans, struct cs_buf *out)
 {
     if (json_object_get(json_array_get(plans, 0), "runs") == NULL)
@@ -175,7 +175,7 @@ static void runs_text(const json_t *plans, struct cs_buf *out)
             is_said = strcmp(why, text_of(json_array_get(plans, k), "why_not_run")) == 0;
         if (is_said)
             continue;
-        cs_buf_adds(out, "not yet run: ");
+        cs_buf_adds(out, "not run: ");
         numbers_text(plans, why, out);
         cs_buf_addf(out, ": %s\n", why);
     }

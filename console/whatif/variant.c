@@ -40,6 +40,14 @@ static int32_t ranks_of(const struct cs_plan *plan, int32_t branch)
     return n;
 }
 
+static bool has_copies(const struct cs_plan *plan, int32_t branch)
+{
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].branch == branch)
+            return plan->stages[s].copies > 1;
+    return false;
+}
+
 struct cs_variant cs_variant_own(const struct cs_variant_base *base)
 {
     struct cs_variant v = {.is_blind = strcmp(base->spec->stages, "frozen-blind") == 0,
@@ -47,8 +55,11 @@ struct cs_variant cs_variant_own(const struct cs_variant_base *base)
                            .layout = cs_variant_spec_layout(base->spec, base->graph)};
     cs_str_copy(v.schedule, sizeof v.schedule, base->plan->schedule);
     cs_str_copy(v.modality, sizeof v.modality, base->spec->modality);
-    for (int32_t b = 0; b < base->graph->n_branches; b++)
-        v.pp[b] = ranks_of(base->plan, b);
+    for (int32_t b = 0; b < base->graph->n_branches; b++) {
+        v.pp[b] = has_copies(base->plan, b) ? 1 : ranks_of(base->plan, b);
+        if (b != base->graph->llm && cs_variant_place(&v, b) != v.layout.branch[b].place)
+            cs_str_copy(v.modality, sizeof v.modality, cs_search_modality_name(CS_SEARCH_MIXED));
+    }
     return v;
 }
 
@@ -116,16 +127,21 @@ void cs_variant_set_modality(const struct cs_variant_base *base, const char *mod
 
 /* --- planning --------------------------------------------------------------------------------- */
 
-/* the other degrees stay */
-static void set_parallel(struct cs_spec *spec, const char *branch, int32_t pp)
+/* the other degrees stay; chunks do where the schedule has any */
+static void set_parallel(struct cs_spec *spec, const struct cs_variant *v, const char *branch,
+                         int32_t pp, const char *place)
 {
-    for (int32_t i = 0; i < spec->n_parallel; i++)
-        if (strcmp(spec->parallel[i].branch, branch) == 0) {
-            spec->parallel[i].pp = pp;
-            return;
-        }
-    if (spec->n_parallel < (int32_t)CS_ARRAY_LEN(spec->parallel))
-        spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){.branch = branch, .pp = pp};
+    const bool has_chunks = cs_variant_stages(v->schedule) == CS_LAYOUT_CHUNKS;
+    int32_t i = 0;
+    while (i < spec->n_parallel && strcmp(spec->parallel[i].branch, branch) != 0)
+        i++;
+    if (i == (int32_t)CS_ARRAY_LEN(spec->parallel))
+        return;
+    if (i == spec->n_parallel)
+        spec->parallel[spec->n_parallel++] = (struct cs_spec_parallel){.branch = branch};
+    spec->parallel[i].pp = pp;
+    spec->parallel[i].place = place;
+    spec->parallel[i].vpp = has_chunks ? spec->parallel[i].vpp : 0;
 }
 
 static struct cs_spec request_of(const struct cs_variant_base *base, const struct cs_variant *v)
@@ -136,14 +152,18 @@ static struct cs_spec request_of(const struct cs_variant_base *base, const struc
         v->is_found ? cs_search_spec(&of_found, v->context_rows, base->spec) : *base->spec;
     int32_t llm = base->graph->llm;
     spec.schedule = v->schedule;
-    spec.modality = layout == CS_LAYOUT_STAGES
+    const bool is_mixed = layout == CS_LAYOUT_STAGES && cs_variant_is_mixed(v);
+    spec.modality = is_mixed ? CS_MODALITY_DEFAULT
+                    : layout == CS_LAYOUT_STAGES
                         ? v->modality
                         : cs_placement_table[cs_placement_of_layout(layout)].modality;
     spec.stages = v->is_blind ? "frozen-blind" : "frozen-aware";
     spec.slots = v->slots;
     for (int32_t b = 0; b < base->graph->n_branches; b++)
-        set_parallel(&spec, base->graph->branches[b].name,
-                     cs_variant_copies(v) && b != llm ? 1 : v->pp[b]);
+        set_parallel(&spec, v, base->graph->branches[b].name,
+                     b != llm && cs_variant_copies(v, b) ? 1 : v->pp[b],
+                     is_mixed && b != llm ? cs_placement_table[cs_variant_place(v, b)].name
+                                          : CS_PLACE_DEFAULT);
     return spec;
 }
 
@@ -225,8 +245,9 @@ static enum cs_status check_cutting(const struct cs_variant_base *base, const st
     double work = 0;
     for (int32_t b = 0; b < base->graph->n_branches; b++) {
         double layers = base->graph->branches[b].n_layers;
-        bool is_cut_twice = cs_variant_stages(v->schedule) == CS_LAYOUT_CHUNKS;
-        work += layers * layers * v->pp[b] * (is_cut_twice ? CS_PLAN_CHUNKS : 1);
+        const bool has_chunks = cs_variant_stages(v->schedule) == CS_LAYOUT_CHUNKS;
+        const int32_t vpp = v->layout.branch[b].vpp;
+        work += layers * layers * v->pp[b] * (!has_chunks ? 1 : vpp > 1 ? vpp : CS_PLAN_CHUNKS);
     }
     if (work <= most_cutting)
         return CS_OK;

@@ -5,6 +5,7 @@
 #include "console/whatif/variant_private.h"
 #include "core/base/str.h"
 #include "core/plan/plan_schedule.h"
+#include "core/search/search.h"
 
 enum cs_schedule_layout cs_variant_stages(const char *schedule)
 {
@@ -17,17 +18,24 @@ bool cs_variant_shares(const struct cs_variant *variant)
     return cs_variant_stages(variant->schedule) == CS_LAYOUT_COLOCATED;
 }
 
-enum cs_placement cs_variant_place(const struct cs_variant *variant)
+bool cs_variant_is_mixed(const struct cs_variant *variant)
+{
+    return strcmp(variant->modality, cs_search_modality_name(CS_SEARCH_MIXED)) == 0;
+}
+
+enum cs_placement cs_variant_place(const struct cs_variant *variant, int32_t branch)
 {
     const struct cs_placement_info *info = cs_placement_of_modality(variant->modality);
     if (cs_variant_shares(variant))
         return CS_PLACE_COLOCATED;
+    if (cs_variant_is_mixed(variant))
+        return variant->layout.branch[branch].place;
     return info != NULL ? info->id : CS_PLACE_OWN;
 }
 
-bool cs_variant_copies(const struct cs_variant *variant)
+bool cs_variant_copies(const struct cs_variant *variant, int32_t branch)
 {
-    return cs_variant_shares(variant) || cs_variant_place(variant) == CS_PLACE_REPLICATED;
+    return cs_variant_shares(variant) || cs_variant_place(variant, branch) == CS_PLACE_REPLICATED;
 }
 
 /* --- of the specification --------------------------------------------------------------------- */
@@ -42,6 +50,7 @@ static struct cs_branch_layout of_spec(const struct cs_spec *spec, const char *b
     out.cp = given->cp > 0 ? given->cp : 1;
     out.ep = given->ep > 0 ? given->ep : 1;
     out.dp = given->dp;
+    out.vpp = given->vpp;
     out.shard = 1 + given->zero;
     if (given->recompute == NULL || !cs_recompute_from_name(given->recompute, &out.recompute))
         out.recompute = CS_RECOMPUTE_NONE;
@@ -54,8 +63,12 @@ struct cs_layout cs_variant_spec_layout(const struct cs_spec *spec, const struct
                           .llm = graph->llm,
                           .dp = spec->dp > 0 ? spec->dp : 1,
                           .zero = 1};
-    for (int32_t b = 0; b < graph->n_branches; b++)
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const struct cs_placement_info *place =
+            b != graph->llm ? cs_spec_placement(spec, graph->branches[b].name) : NULL;
         l.branch[b] = of_spec(spec, graph->branches[b].name);
+        l.branch[b].place = place != NULL ? place->id : CS_PLACE_OWN;
+    }
     return l;
 }
 
@@ -68,7 +81,7 @@ struct cs_layout cs_variant_layout(const struct cs_variant *variant, const struc
         struct cs_branch_layout *at = &l.branch[b];
         at->name = graph->branches[b].name;
         at->pp = variant->pp[b];
-        at->place = b == graph->llm ? CS_PLACE_OWN : cs_variant_place(variant);
+        at->place = b == graph->llm ? CS_PLACE_OWN : cs_variant_place(variant, b);
     }
     return l;
 }
@@ -83,7 +96,7 @@ int32_t cs_variant_width(const struct cs_variant *variant, const struct cs_graph
 {
     int32_t n = variant->pp[graph->llm];
     for (int32_t b = 0; b < graph->n_branches; b++)
-        if (b != graph->llm && cs_placement_table[cs_variant_place(variant)].has_own_ranks)
+        if (b != graph->llm && cs_placement_table[cs_variant_place(variant, b)].has_own_ranks)
             n += variant->pp[b];
     return n;
 }
@@ -97,8 +110,9 @@ static int32_t zero_of(const struct cs_layout *l, int32_t branch)
 static bool has_same_degrees(const struct cs_layout *a, const struct cs_layout *b, int32_t branch)
 {
     const struct cs_branch_layout *x = &a->branch[branch], *y = &b->branch[branch];
-    return x->tp == y->tp && x->cp == y->cp && (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) &&
-           x->recompute == y->recompute && cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
+    return (x->vpp == y->vpp || x->vpp + y->vpp <= 1) && x->tp == y->tp && x->cp == y->cp &&
+           (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) && x->recompute == y->recompute &&
+           cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
            zero_of(a, branch) == zero_of(b, branch);
 }
 
@@ -111,7 +125,7 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
                     (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
     for (int32_t i = 0; i < graph->n_branches; i++)
         is_equal = is_equal && has_same_degrees(&a->layout, &b->layout, i) &&
-                   (a->pp[i] == b->pp[i] || (cs_variant_copies(a) && i != graph->llm));
+                   (a->pp[i] == b->pp[i] || (i != graph->llm && cs_variant_copies(a, i)));
     return is_equal;
 }
 
@@ -143,15 +157,15 @@ static void add_degrees(const struct cs_layout *l, int32_t branch, struct cs_buf
     cs_buf_adds(out, redone[x->recompute]);
 }
 
-static void add_branch(const struct cs_layout *l, int32_t branch, const char *where,
-                       bool has_degrees, struct cs_buf *out)
+static void add_branch(const struct cs_layout *l, int32_t branch, bool shares, bool has_degrees,
+                       struct cs_buf *out)
 {
     const struct cs_branch_layout *x = &l->branch[branch];
     cs_buf_addf(out, "%s ", x->name);
     if (cs_placement_table[x->place].has_own_ranks)
         cs_buf_addf(out, "%d", x->pp);
     else
-        cs_buf_adds(out, where);
+        cs_buf_adds(out, shares ? "shared" : cs_placement_table[x->place].name);
     if (has_degrees)
         add_degrees(l, branch, out);
 }
@@ -161,8 +175,7 @@ void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_gr
                             bool has_degrees, char *out, size_t cap)
 {
     const struct cs_layout l = cs_variant_layout(variant, graph);
-    const char *where =
-        cs_variant_shares(variant) ? "shared" : cs_placement_table[cs_variant_place(variant)].name;
+    const bool shares = cs_variant_shares(variant);
     struct cs_buf text = {0};
     bool is_first = true;
     if (has_degrees && l.dp > 1)
@@ -172,7 +185,7 @@ void cs_variant_layout_text(const struct cs_variant *variant, const struct cs_gr
             if (cs_placement_table[l.branch[b].place].has_own_ranks != (pass == 0))
                 continue;
             cs_buf_adds(&text, is_first ? "" : " + ");
-            add_branch(&l, b, where, has_degrees, &text);
+            add_branch(&l, b, shares, has_degrees, &text);
             is_first = false;
         }
     cs_str_copy(out, cap, cs_buf_str(&text));

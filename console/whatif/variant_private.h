@@ -7,10 +7,12 @@
 
 /* how a schedule wants the stages placed */
 enum cs_schedule_layout cs_variant_stages(const char *schedule);
-/* where encoders are */
-enum cs_placement cs_variant_place(const struct cs_variant *variant);
-/* they are whole on the ranks of the LLM: their own counts mean nothing */
-bool cs_variant_copies(const struct cs_variant *variant);
+/* its encoders are in places of different kinds, those of its layout; the word is that of searches */
+bool cs_variant_is_mixed(const struct cs_variant *variant);
+/* where an encoder is */
+enum cs_placement cs_variant_place(const struct cs_variant *variant, int32_t branch);
+/* it is whole on the ranks of the LLM: its own count means nothing */
+bool cs_variant_copies(const struct cs_variant *variant, int32_t branch);
 struct cs_layout cs_variant_spec_layout(const struct cs_spec *spec, const struct cs_graph *graph);
 
 #endif

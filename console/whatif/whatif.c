@@ -137,16 +137,15 @@ static void fill_row(struct cs_whatif *w, const struct cs_variant_base *base,
 
 /* --- search ----------------------------------------------------------------------------------- */
 
-/* Its layout as a job has it; false: jobs have no key for that. */
+/* Its layout as a job has it; false: there are more branches than screens show. */
 static bool variant_of(const struct cs_search_plan *plan, const struct cs_variant_base *base,
                        struct cs_variant *out)
 {
     const struct cs_layout *l = &plan->layout;
-    bool is_said = plan->modality < CS_SEARCH_MIXED && l->n_branches <= CS_VARIANT_BRANCHES;
+    const bool is_said = l->n_branches <= CS_VARIANT_BRANCHES;
     *out = cs_variant_own(base);
     cs_str_copy(out->schedule, sizeof out->schedule, plan->schedule);
-    cs_str_copy(out->modality, sizeof out->modality,
-                is_said ? cs_search_modality_name(plan->modality) : "");
+    cs_str_copy(out->modality, sizeof out->modality, cs_search_modality_name(plan->modality));
     out->is_blind = plan->is_blind_cut;
     out->slots = plan->slots * l->dp;
     out->is_found = true;
@@ -155,7 +154,6 @@ static bool variant_of(const struct cs_search_plan *plan, const struct cs_varian
     for (int32_t b = 0; b < l->n_branches && b < CS_VARIANT_BRANCHES; b++) {
         out->layout.branch[b].name = NULL; /* that of the graph, which may be read again */
         out->pp[b] = l->branch[b].pp;
-        is_said = is_said && (l->branch[b].vpp <= 1 || l->branch[b].vpp == CS_PLAN_CHUNKS);
     }
     return is_said;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
+#include "core/search/search.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/sweep.h"
@@ -43,29 +44,42 @@ static const json_t *pick(lua_State *L, const json_t *plans)
     if (n > 0)
         return json_array_get(plans, (size_t)n - 1);
     cs_lua_error(L,
-                 "cs.search: jobs run none of the %d plan%s found (the first has %s); search with "
+                 "cs.search: jobs run none of the %d plan%s found (the first: %s); search with "
                  "runs = true",
                  (int)json_array_size(plans), CS_PLURAL(json_array_size(plans)),
                  text_of(first, "why_not_run"));
     return NULL;
 }
 
-/* What jobs have to be told: levels above 1 where several ranks have the same weights, replicas of an
- * encoder that are not as many as those of all. */
-static bool is_said(const char *key, const json_t *at, json_int_t dp)
+static bool is_mixed(const json_t *row)
 {
+    return strcmp(text_of(row, "modality"), cs_search_modality_name(CS_SEARCH_MIXED)) == 0;
+}
+
+/* What jobs have to be told: levels above 1 where several ranks have the same weights, replicas of an
+ * encoder that are not as many as those of all, chunks, places of encoders that differ. */
+static bool is_said(const char *key, const json_t *at, const json_t *row)
+{
+    const json_int_t dp = json_integer_value(json_object_get(row, "dp"));
+    const bool is_own = strcmp(text_of(at, "place"), cs_placement_table[CS_PLACE_OWN].name) == 0;
     const json_int_t own = json_integer_value(json_object_get(at, "dp"));
     if (strcmp(key, "zero") == 0)
         return json_integer_value(json_object_get(at, key)) > 1 &&
                own * json_integer_value(json_object_get(at, "cp")) > 1;
-    return strcmp(key, "dp") != 0 || (own != dp && strcmp(text_of(at, "place"), "own") == 0);
+    if (strcmp(key, "cp") == 0) /* on all ranks of the LLM's stages: as many parts as there are */
+        return is_own || json_integer_value(json_object_get(at, "tp")) > 1;
+    if (strcmp(key, "vpp") == 0)
+        return json_integer_value(json_object_get(at, key)) > 1;
+    if (strcmp(key, "place") == 0)
+        return is_mixed(row) && !is_own;
+    return strcmp(key, "dp") != 0 || (own != dp && is_own);
 }
 
 /* stages, ranks that share them and recompute of every module */
 static void push_parallel(lua_State *L, const json_t *row)
 {
-    static const char *const keys[] = {"pp", "tp", "sp", "cp", "ep", "dp", "zero", "recompute"};
-    const json_int_t dp = json_integer_value(json_object_get(row, "dp"));
+    static const char *const keys[] = {"pp", "vpp", "tp",   "sp",        "cp",
+                                       "ep", "dp",  "zero", "recompute", "place"};
     const char *name;
     json_t *at;
     lua_newtable(L);
@@ -75,7 +89,7 @@ static void push_parallel(lua_State *L, const json_t *row)
         for (size_t i = 0; i < CS_ARRAY_LEN(keys); i++) {
             const json_t *given = json_object_get(
                 at, keys[i]); /* ep: where it is above 1; sp: where rows are split */
-            if (given == NULL || !is_said(keys[i], at, dp))
+            if (given == NULL || !is_said(keys[i], at, row))
                 continue;
             cs_lua_push_json(L, given);
             lua_setfield(L, -2, keys[i]);
@@ -96,7 +110,7 @@ static void push_settings(lua_State *L, const json_t *row)
         lua_rawset(L, -5);
     }
     push_parallel(L, row);
-    lua_pushstring(L, text_of(row, "modality"));
+    lua_pushstring(L, is_mixed(row) ? CS_MODALITY_DEFAULT : text_of(row, "modality"));
     lua_setfield(L, -2, "modality");
     lua_pushstring(L, text_of(row, "schedule"));
     lua_setfield(L, -2, "schedule");
@@ -132,7 +146,7 @@ int cs_lua_sweep_plan(lua_State *L)
                                "its function builds");
     const json_t *row = pick(L, json_object_get(value->json, "plans"));
     if (!json_is_true(json_object_get(row, "runs")))
-        return cs_lua_error(L, "cs.search: jobs do not run this plan yet: it has %s",
+        return cs_lua_error(L, "cs.search: jobs do not run this plan: %s",
                             text_of(row, "why_not_run"));
     push_settings(L, row);
     lua_replace(L, 1);

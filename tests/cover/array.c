@@ -124,6 +124,15 @@ static const struct {
     {COVER_MODALITY,     1, COVER_VISION_TP, 1u << 0               },
     {COVER_MODALITY,     2, COVER_VISION_PP, 1u << 0               },
     {COVER_MODALITY,     3, COVER_VISION_PP, 1u << 0               },
+    {COVER_VISION_PLACE, 1, COVER_SCHEDULE,  ~(3u << 6)            },
+    {COVER_VISION_PLACE, 2, COVER_SCHEDULE,  ~(1u << 2)            },
+    {COVER_VISION_PLACE, 2, COVER_VISION_TP, 1u << 0               },
+    {COVER_VISION_PLACE, 3, COVER_SCHEDULE,  ~(1u << 2 | 3u << 6)  },
+    {COVER_VISION_PLACE, 3, COVER_VISION_PP, 1u << 0               },
+    {COVER_VISION_PLACE, 4, COVER_SCHEDULE,  ~(1u << 2 | 3u << 6)  },
+    {COVER_VISION_PLACE, 4, COVER_VISION_PP, 1u << 0               },
+    {COVER_VPP,          1, COVER_SCHEDULE,  1u << 2               },
+    {COVER_VPP,          2, COVER_SCHEDULE,  1u << 2               },
 };
 
 /* ep divides dp * cp; these axes count from 1 */

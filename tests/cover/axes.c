@@ -51,6 +51,8 @@ const struct cover_axis cover_axes[COVER_AXES] = {
     {"vision pp",    3, AT(vision_pp),    {NULL}, {1, 2, 3},    COVER_INT},
     {"vision dp",    4, AT(vision_dp),    {NULL}, {0, 1, 2, 3}, COVER_INT},
     {"vision zero",  4, AT(vision_zero),  {NULL}, {0, 1, 2, 3}, COVER_INT},
+    {"vision place", 5, AT(vision_place), {"modality", "own", "colocated", "replicated", "first"}, {0}, COVER_TEXT},
+    {"vpp",          3, AT(llm_vpp),      {NULL}, {0, 2, 3},    COVER_INT},
     {"depth pp",     2, AT(depth_pp),     {NULL}, {1, 2},       COVER_INT},
     {"depth dp",     3, AT(depth_dp),     {NULL}, {0, 1, 2},    COVER_INT},
     {"stripes",      3, AT(stripes),      {"auto", "always", "never"}, {0}, COVER_TEXT},

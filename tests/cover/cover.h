@@ -11,7 +11,7 @@
 #include "support/spec.h"
 
 enum {
-    COVER_AXES = 26,
+    COVER_AXES = 28,
     COVER_VALUES = 8, /* of an axis, at most */
     COVER_CORE = 8,   /* the first axes: triples of them are covered too */
     COVER_SHAPES =
@@ -39,8 +39,10 @@ enum {
     COVER_VISION_PP = 16,
     COVER_VISION_DP,
     COVER_VISION_ZERO,
-    COVER_FAMILY_AT = 22,
-    COVER_WINDOW = 25
+    COVER_VISION_PLACE,
+    COVER_VPP,
+    COVER_FAMILY_AT = 24,
+    COVER_WINDOW = 27
 };
 
 /* The number of its value along every axis. */

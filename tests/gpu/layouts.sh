@@ -81,6 +81,7 @@ pipe() { echo "parallel = { vision = { pp = $1 }, llm = { pp = $2 } }, modality 
 compare 2 "encoder and LLM" "$(pipe 1 1 encoder-parallel)"
 compare 2 "encoder and LLM, zb-h1" "$(pipe 1 1 encoder-parallel zb-h1)"
 compare 2 "2 replicas" "$(pipe 1 1 encoder-colocated 1f1b 2)"
+compare 2 "a copy of the encoder beside both stages" "$(pipe 1 2 encoder-colocated)"
 compare 2 "encoder first" "$(pipe 1 2 encoder-first)"
 compare 2 "tied embedding on two ranks" "$(pipe 1 2 encoder-first)" llm=data/tied
 compare 2 "2 replicas, tied embedding" "$(pipe 1 1 encoder-colocated 1f1b 2)" llm=data/tied
@@ -116,6 +117,7 @@ print(json.dumps(config))
 PY
 }
 
+compare 2 "text in 2 stages of 2 chunks" 'parallel = { llm = { pp = 2, vpp = 2 } }, schedule = "interleaved",' text=yes
 compare 2 "text over 2 ranks" "$(texts 2 lpt)" text=yes
 compare 2 "text over 2 ranks, zigzag, slots of 2000 rows" "$(texts 2 zigzag)" text=yes seq=2000 slots=2 batch=64 llm=data/tied
 compare 2 "text over 2 ranks in bf16, slots of 2000 rows" "$(texts 2 lpt)" text=yes seq=2000 slots=2 batch=64 'precision="bf16"'

@@ -93,6 +93,8 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
         json_object_set_new(json_object_get(parallel, "llm"), "ep", json_integer(o->llm_ep));
     if (o->llm_tp > 1)
         json_object_set_new(json_object_get(parallel, "llm"), "tp", json_integer(o->llm_tp));
+    if (o->llm_vpp > 0)
+        json_object_set_new(json_object_get(parallel, "llm"), "vpp", json_integer(o->llm_vpp));
     if (o->llm_sp)
         json_object_set_new(json_object_get(parallel, "llm"), "sp", json_true());
     if (n_encoders > 0)
@@ -103,6 +105,9 @@ static json_t *make_parallel(const struct cs_test_spec *o, int n_encoders)
         json_object_set_new(
             parallel, "depth",
             json_pack("{s:i, s:i}", "pp", or_int(o->depth_pp, 1), "tp", or_int(o->vision_tp, 1)));
+    if (n_encoders > 0 && o->vision_place != NULL)
+        json_object_set_new(json_object_get(parallel, "vision"), "place",
+                            json_string(o->vision_place));
     json_t *row;
     const char *name;
     if (o->vision_dp > 0 && json_object_get(parallel, "vision") != NULL)

@@ -33,9 +33,11 @@ struct cs_test_spec {
     int dp;                /* [1] */
     int llm_cp;            /* [1] ranks that split the rows of a slot */
     int llm_tp, vision_tp; /* [1] ranks that share matrices; depth has as many as vision */
-    bool llm_sp, vision_sp;  /* these split rows between products */
-    int llm_ep;              /* [1] ranks that share experts */
-    int vision_dp, depth_dp; /* [0: not said] replicas of these encoders */
+    int llm_vpp;           /* chunks under interleaved, 0: nothing is said */
+    const char *vision_place; /* where the first encoder is [as modality says] */
+    bool llm_sp, vision_sp;   /* these split rows between products */
+    int llm_ep;               /* [1] ranks that share experts */
+    int vision_dp, depth_dp;  /* [0: not said] replicas of these encoders */
     bool
         offloads; /* jobs in layouts: activations wait on the host; the plan's, CPU ranks refuse it */
     int zero; /* [0: not said] what is divided among those with the same weights, of every branch */

@@ -475,14 +475,14 @@ static void impossible_plans_are_refused_with_figures(void **state)
 {
     (void)state;
     static const struct refusal rows[] = {
-        {{.llm_pp = 9},                                  64, {"plan.parallel.llm.pp = 9", "branch llm", "5 layers"}             },
-        {{.vision_pp = 7},                               64, {"plan.parallel.vision.pp = 7", "more stages than layers", "pp <="}},
-        {{.llm_pp = 4},                                  4,  {"5 ranks", "4 devices", "lower pp"}                               },
-        {{.llm_pp = 2, .dp = 3, .slots = 6},             8,  {"9 ranks", "8 devices", "or dp"}                                  },
-        {{.dp = 3, .slots = 4},                          64, {"plan.dp is 3", "plan.slots 4", "slots = 6"}                      },
-        {{.seq_tokens = 15},                             8,  {"16 rows", "seq_tokens = 15", "24 or more"}                       },
-        {{.llm_pp = 2, .modality = "encoder-colocated"},
-         8,                                                  {"vision has pp = 1", "llm has pp = 2", "same pp"}                 },
+        {{.llm_pp = 9},                                                  64, {"plan.parallel.llm.pp = 9", "branch llm", "5 layers"}             },
+        {{.vision_pp = 7},                                               64, {"plan.parallel.vision.pp = 7", "more stages than layers", "pp <="}},
+        {{.llm_pp = 4},                                                  4,  {"5 ranks", "4 devices", "lower pp"}                               },
+        {{.llm_pp = 2, .dp = 3, .slots = 6},                             8,  {"9 ranks", "8 devices", "or dp"}                                  },
+        {{.dp = 3, .slots = 4},                                          64, {"plan.dp is 3", "plan.slots 4", "slots = 6"}                      },
+        {{.seq_tokens = 15},                                             8,  {"16 rows", "seq_tokens = 15", "24 or more"}                       },
+        {{.llm_pp = 3, .vision_pp = 2, .modality = "encoder-colocated"},
+         8,                                                                  {"vision has pp = 2", "llm has pp = 3", "same pp"}                 },
     };
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct cs_test_planned m;

@@ -163,6 +163,63 @@ static void encoders_on_the_first_rank_shorten_its_stage(void **state)
     done(&m);
 }
 
+/* rank and number of copies of every stage of vision, depth and a language model in two or more */
+static void check_places(const struct made *m, const int32_t (*expected)[2], int32_t n)
+{
+    assert_int_equal(m->plan->n_stages, n);
+    for (int32_t s = 0; s < n; s++) {
+        const bool is_shared = m->plan->share != NULL && m->plan->share[s].n > 0;
+        assert_int_equal(m->plan->stages[s].rank, expected[s][0]);
+        assert_int_equal(is_shared ? m->plan->share[s].n : 0, expected[s][1]);
+    }
+    assert_int_equal(cs_plan_check_runs(m->plan, NULL), CS_OK);
+}
+
+static void every_encoder_has_a_place_of_its_own(void **state)
+{
+    (void)state;
+    struct made m;
+    struct cs_test_spec options = {.n_encoders = 2, .llm_pp = 2, .vision_place = "own", .slots = 6};
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    static const int32_t shared[][2] =
+        {
+            {0, 0},
+            {1, 2},
+            {2, 2},
+            {1, 0},
+            {2, 0}
+    },
+                         first[][2] = {{1, 0}, {0, 0}, {1, 0}, {2, 0}},
+                         staged[][2] = {{1, 2}, {2, 2}, {0, 0}, {1, 0}, {2, 0}};
+    for (size_t i = 0; i < CS_ARRAY_LEN(schedules); i++) {
+        make(&m, &options, schedules[i], "encoder-colocated"); /* depth: a copy on both ranks */
+        check_places(&m, shared, 5);
+        done(&m);
+    }
+    options.vision_place = "first";
+    make(&m, &options, "1f1b", "encoder-parallel");
+    check_places(&m, first, 4);
+    done(&m);
+    options.vision_place = "colocated";
+    make(&m, &options, "1f1b", "encoder-parallel");
+    check_places(&m, staged, 5);
+    done(&m);
+}
+
+static void chunks_are_as_many_as_vpp_says(void **state)
+{
+    (void)state;
+    struct made m;
+    const struct cs_test_spec options = {
+        .n_encoders = 1, .llm_pp = 2, .llm_layers = 7, .llm_vpp = 4, .slots = 4};
+    make(&m, &options, "interleaved", "encoder-parallel");
+    assert_int_equal(m.plan->n_stages, 1 + 2 * 4);
+    assert_int_equal(m.plan->n_ranks, 3);
+    for (int32_t s = 1; s < m.plan->n_stages; s++)
+        assert_int_equal(m.plan->stages[s].rank, 1 + (s - 1) % 2);
+    done(&m);
+}
+
 struct refusal {
     struct cs_test_spec options;
     const char *schedule, *modality;
@@ -210,6 +267,21 @@ static void what_does_not_fit_is_told_what_would(void **state)
         {{.llm_pp = 2, .vision_pp = 2},
          "1f1b",        "encoder-first",
          {"encoder-first puts all of vision", "pp = 2", "plan.parallel.vision.pp = 1"}        },
+        {{.llm_pp = 2, .llm_vpp = 3},
+         "1f1b",        "encoder-parallel",
+         {"plan.parallel.llm.vpp = 3", "1f1b has no chunks", "choose schedule interleaved"}   },
+        {{.llm_pp = 2, .llm_vpp = 1},
+         "interleaved", "encoder-parallel",
+         {"plan.parallel.llm.vpp = 1", "2 chunks of a stage or more", "choose schedule 1f1b"} },
+        {{.llm_pp = 2, .llm_vpp = 3},
+         "interleaved", "encoder-parallel",
+         {"in 3 chunks", "6 layers are needed, it has 5", "llm.pp <= 1"}                      },
+        {{.llm_pp = 2, .vision_place = "first"},
+         "interleaved", "encoder-parallel",
+         {"does not go with plan.parallel.vision.place \"first\"", "choose \"own\"", "1f1b"}  },
+        {{.llm_pp = 2, .vision_place = "own"},
+         "three-phase", "encoder-colocated",
+         {"plan.parallel.vision.place \"own\"", "choose \"colocated\"", "zb-h1"}              },
         {{.llm_pp = 2},
          "1f1b",        "encoder-everywhere",
          {"\"encoder-everywhere\" is not known", "encoder-colocated", "encoder-replicated"}   },
@@ -295,6 +367,8 @@ static const struct {
     {"interleaved", "encoder-parallel"  },
     {"three-phase", "encoder-colocated" },
     {"anchors",     "encoder-colocated" },
+    {"1f1b",        "encoder-colocated" },
+    {"zb-h1",       "encoder-colocated" },
     {"1f1b",        "encoder-replicated"},
     {"zb-h1",       "encoder-parallel"  },
 };
@@ -375,12 +449,12 @@ static void damaged_shares_are_refused(void **state)
                      rows[i].words);
         json_decref(json);
     }
-    /* the same stages under a schedule that shares nothing */
+    /* the same stages under a schedule that has no copies */
     json_t *json = cs_plan_json(m.plan, m.graph);
     struct cs_plan *read = NULL;
-    json_object_set_new(json, "schedule", json_string("1f1b"));
+    json_object_set_new(json, "schedule", json_string("interleaved"));
     assert_int_equal(cs_plan_read(json, m.graph, m.arena, &read, &m.err), CS_PLAN);
-    assert_non_null(strstr(m.err.text, "three-phase and anchors share slots"));
+    assert_non_null(strstr(m.err.text, "encoders need ranks of their own"));
     json_decref(json);
     done(&m);
 }
@@ -450,6 +524,8 @@ int main(void)
         cmocka_unit_test(three_phase_and_anchors_share_the_slots),
         cmocka_unit_test(replicated_encoders_run_every_slot_on_every_rank),
         cmocka_unit_test(encoders_on_the_first_rank_shorten_its_stage),
+        cmocka_unit_test(every_encoder_has_a_place_of_its_own),
+        cmocka_unit_test(chunks_are_as_many_as_vpp_says),
         cmocka_unit_test(what_does_not_fit_is_told_what_would),
         cmocka_unit_test(every_schedule_of_the_table_makes_a_plan),
         cmocka_unit_test(every_placement_of_the_table_does_what_its_row_says),

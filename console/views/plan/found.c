@@ -77,8 +77,7 @@ static void draw_foot(const struct cs_store *store, const struct cs_screen *scre
     const json_t *plan = plan_at(store, screen->at.plan_cursor);
     char text[400];
     if (plan && !runs(plan))
-        snprintf(text, sizeof text, "jobs do not run this one yet: it has %s",
-                 text_of(plan, "why_not_run"));
+        snprintf(text, sizeof text, "jobs do not run this one: %s", text_of(plan, "why_not_run"));
     else
         snprintf(text, sizeof text, "Enter looks at it (*)   %s   %s",
                  store->found.is_job ? "R runs it" : "R: the script makes no job of it",
@@ -138,7 +137,7 @@ void cs_plan_found_read(const struct cs_store *store, struct cs_buf *out)
                     c.tokens, c.memory, c.ranks, strcmp(c.ranks, "1") == 0 ? "" : "s",
                     text_of(plan, "schedule"), cs_buf_str(&c.layout));
         if (!runs(plan))
-            cs_buf_addf(out, " Jobs do not run it: it has %s.", text_of(plan, "why_not_run"));
+            cs_buf_addf(out, " Jobs do not run it: %s.", text_of(plan, "why_not_run"));
         cs_buf_addc(out, '\n');
         cs_buf_free(&c.layout);
     }

@@ -19,6 +19,14 @@ const struct cs_placement_info *cs_placement_of_modality(const char *modality)
     return NULL;
 }
 
+const struct cs_placement_info *cs_placement_find(const char *name)
+{
+    for (int i = 0; i < CS_PLACEMENTS; i++)
+        if (strcmp(cs_placement_table[i].name, name) == 0)
+            return &cs_placement_table[i];
+    return NULL;
+}
+
 enum cs_placement cs_placement_of_layout(enum cs_schedule_layout layout)
 {
     enum cs_placement only = CS_PLACE_OWN;

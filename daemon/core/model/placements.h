@@ -59,6 +59,9 @@ enum {
 #define CS_PLACEMENT_WORD(id, name, modality, own_ranks, cut, layouts, help)     "|" modality
 #define CS_PLACEMENT_HELP_(id, name, modality, own_ranks, cut, layouts, help)    help
 #define CS_PLACEMENT_ALSO_(id, name, modality, own_ranks, cut, layouts, help)    "; " help
+#define CS_PLACEMENT_NAME_(id, name, modality, own_ranks, cut, layouts, help)    "|" name
+#define CS_PLACEMENT_TELL_(id, name, modality, own_ranks, cut, layouts, help)    name ": " help
+#define CS_PLACEMENT_TELLS(id, name, modality, own_ranks, cut, layouts, help)    "; " name ": " help
 #define CS_PLACEMENT_ONE(id, name, modality, own_ranks, cut, layouts, help)      +1
 /* "encoder-parallel"; the modalities that the search knows, and all, as the words of a key; what
  * they mean */
@@ -68,6 +71,12 @@ enum {
 #define CS_MODALITY_HELP                                                                           \
     CS_PLACEMENTS_FIRST(CS_PLACEMENT_HELP_)                                                        \
     CS_PLACEMENTS_REST_SEARCHED(CS_PLACEMENT_ALSO_) CS_PLACEMENTS_REST_PLANNED(CS_PLACEMENT_ALSO_)
+/* where one branch runs: as the modality says, or by a name of the table */
+#define CS_PLACE_DEFAULT "modality"
+#define CS_PLACE_WORDS   CS_PLACE_DEFAULT CS_PLACEMENTS_TABLE(CS_PLACEMENT_NAME_)
+#define CS_PLACE_HELP                                                                              \
+    CS_PLACEMENTS_FIRST(CS_PLACEMENT_TELL_)                                                        \
+    CS_PLACEMENTS_REST_SEARCHED(CS_PLACEMENT_TELLS) CS_PLACEMENTS_REST_PLANNED(CS_PLACEMENT_TELLS)
 
 /* clang-format on */
 
@@ -95,6 +104,8 @@ extern const struct cs_placement_info cs_placement_table[CS_PLACEMENTS];
 
 /* The row of a modality; NULL: there is none of this name. */
 const struct cs_placement_info *cs_placement_of_modality(const char *modality);
+/* The row of a name; NULL: there is none. */
+const struct cs_placement_info *cs_placement_find(const char *name);
 /* The placement that a schedule of a layout goes with where it goes with one alone; else OWN. */
 enum cs_placement cs_placement_of_layout(enum cs_schedule_layout layout);
 

@@ -12,6 +12,7 @@
 #include "core/base/arena.h"
 #include "core/base/status.h"
 #include "core/model/alerts.h"
+#include "core/model/placements.h"
 
 /* clang-format off */
 /* Document (schema "cornstarch.job/1"; man cornstarch-job.5 is generated from the key table):
@@ -26,7 +27,7 @@
  *   model.rules[]: {"op": "train"|"freeze", "glob": "vision.projector"} in order, last match wins (globs: graph.h);
  *     nothing matches: frozen
  *   model.adapters[]: LoRA on matrices of a module, which are frozen: module, targets, rank, alpha, rslora, dir
- *   plan: cluster ("here" or object), modality, parallel{branch:{pp, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp, stripes,
+ *   plan: cluster ("here" or object), modality, parallel{branch:{pp, vpp, place, tp, cp, dp, zero, recompute, offload}}, schedule, seq_tokens, slots, dp, stripes,
  *     encoder_rows{branch:rows} (optional), stages ("frozen-aware"|"frozen-blind"|"equal-layers"), profile (null or a
  *     cornstarch.profile/1: what layers cost as it was measured)
  *   plan_hash: of the previewed plan ("" : none)
@@ -104,6 +105,8 @@ struct cs_spec_parallel {
     const char *branch;
     int32_t pp, tp, cp, ep, zero;
     int32_t dp;            /* replicas of this branch, 0: the plan's */
+    int32_t vpp;           /* chunks of every stage of the LLM (interleaved), 0: the schedule's */
+    const char *place;     /* name of a placement, "modality" or NULL: that of the plan */
     bool sp;               /* rows between products are split over the ranks of tp */
     int64_t encoder_rows;  /* rows budget of a slot, 0: derived */
     const char *recompute; /* "none" | "selective" | "full" */
@@ -221,6 +224,8 @@ void cs_spec_compare(const json_t *a, const json_t *b, struct cs_spec_difference
 json_t *cs_spec_with_layout(const json_t *job, const json_t *from);
 /* What the request says of a branch, NULL: nothing. */
 const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, const char *branch);
+/* Where an encoder runs: its own "place", else the plan's "modality". NULL: that is not known. */
+const struct cs_placement_info *cs_spec_placement(const struct cs_spec *spec, const char *branch);
 /* Heads are exchanged between ranks of a context, not keys. */
 bool cs_spec_moves_heads(const struct cs_spec *spec);
 /* ... or it is up to the planner. */

@@ -14,7 +14,8 @@ static bool has_layer(const struct cs_stage *stage, int32_t layer)
 static int32_t fed_stage(const struct cs_plan *plan, const struct cs_stage *from,
                          const struct cs_feed *feed)
 {
-    const bool is_own = from->copies > 1 && plan->share == NULL;
+    const bool is_shared = plan->share != NULL && plan->share[from->id].n > 0;
+    const bool is_own = from->copies > 1 && !is_shared;
     for (int32_t s = 0; s < plan->n_stages; s++)
         if (plan->stages[s].branch == feed->to &&
             (is_own ? plan->stages[s].rank == from->rank

@@ -135,7 +135,7 @@ static void add_dimension(struct table *t, int32_t stage, enum cs_group_kind kin
 }
 
 /* All ranks of a stage, in every replica: encoders there share their items among them. */
-static void add_guests(struct table *t, int32_t stage)
+static void add_sharers(struct table *t, int32_t stage)
 {
     const int32_t at = t->plan->stages[stage].rank, n = cs_plan_width(t->plan, at);
     for (int32_t k = 0; k < cs_plan_replicas(t->plan); k++) {
@@ -274,11 +274,10 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
     add_tied(&t);
     for (int32_t s = 0; s < plan->n_stages; s++) {
         add_copies(&t, s);
-        if (cs_plan_is_guest(plan,
-                             s)) { /* its ranks meet as those of its host, and to share items */
-            add_guests(&t, s);
+        if (cs_plan_shares_all(plan, s))
+            add_sharers(&t, s);
+        if (cs_plan_is_guest(plan, s)) /* its ranks meet as those of its host */
             continue;
-        }
         add_holders(&t, s);
         add_dimension(&t, s, CS_GROUP_TP);
         add_dimension(&t, s, CS_GROUP_CP);

@@ -18,10 +18,10 @@ enum cs_group_kind {
     CS_GROUP_COPIES, /* of a replica: the ranks that have a copy of a branch; of: the branch */
     CS_GROUP_TP,     /* of a stage: the ranks that share its tensors */
     CS_GROUP_CP,     /* ... its context */
-    CS_GROUP_ITEMS, /* ... items of an encoder on them, while the LLM shares its matrices there: all */
+    CS_GROUP_ITEMS, /* ... items of an encoder on them, beyond a context (cs_plan_shares_all): all */
     CS_GROUP_EP,    /* ... its experts, of several replicas too */
-    CS_GROUP_EDP,     /* the same experts: every ep-th of those with the same weights */
-    CS_GROUP_PP,      /* of a mesh (layout.h): the stages of a pipeline */
+    CS_GROUP_EDP,   /* the same experts: every ep-th of those with the same weights */
+    CS_GROUP_PP,    /* of a mesh (layout.h): the stages of a pipeline */
     CS_GROUP_CHANNEL, /* messages from one rank to another; of: the sender */
     CS_GROUP_KINDS
 };

@@ -165,6 +165,9 @@ struct cs_rank_at cs_plan_at(const struct cs_plan *plan, int32_t rank);
 /* A stage of an encoder on ranks that are shared in another way. All of them have its weights, of which
  * each makes a part of the gradient. */
 bool cs_plan_is_guest(const struct cs_plan *plan, int32_t stage);
+/* Its items are shared by all ranks of the LLM's stage beside it, not by a context alone: a guest's, and those of
+ * slots that lie side by side. */
+bool cs_plan_shares_all(const struct cs_plan *plan, int32_t stage);
 /* How many ranks have the same weights: those of all replicas and lanes, and of the parts of a context. Which of
  * them a rank of all is; and how many have the same experts. */
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);

@@ -222,12 +222,6 @@ enum cs_status cs_plan_check_fits(const struct cs_plan *plan, struct cs_err *err
         CS_TRY(check_chunks(plan, info->name, err));
     if (info->layout == CS_LAYOUT_CHUNKS)
         CS_TRY(check_interleaved(plan, err));
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (info->layout != CS_LAYOUT_COLOCATED && shares(plan, s))
-            return cs_fail(err, CS_PLAN,
-                           "schedule %s runs every slot on every stage, but %s has only slots i "
-                           "with i %% %d = %d; three-phase and anchors share slots",
-                           info->name, plan->stages[s].name, plan->share[s].n, plan->share[s].at);
     if (info->live == CS_LIVE_TWICE || info->live == CS_LIVE_TWICE_PATH)
         CS_TRY(check_zb_h2(plan, err));
     return CS_OK;

@@ -184,6 +184,17 @@ bool cs_plan_is_guest(const struct cs_plan *plan, int32_t stage)
     return own.tp != cs_plan_rank_shape(plan, plan->stages[stage].rank).tp;
 }
 
+bool cs_plan_shares_all(const struct cs_plan *plan, int32_t stage)
+{
+    const int32_t llm = plan->stages[plan->head_stage].branch;
+    bool is_beside = false;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        is_beside = is_beside || (plan->stages[s].branch == llm &&
+                                  plan->stages[s].rank == plan->stages[stage].rank);
+    return cs_plan_is_guest(plan, stage) ||
+           (is_beside && plan->stages[stage].branch != llm && cs_plan_lanes(plan, stage) > 1);
+}
+
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
 {
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;

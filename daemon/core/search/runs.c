@@ -12,17 +12,9 @@ enum { MOST_CELLS = 1 << 16 /* stages times slots that are simulated for the fig
 static enum cs_status check_layout(const struct cs_search_plan *plan, struct cs_err *err)
 {
     const struct cs_layout *l = &plan->layout;
-    for (int32_t b = 0; b < l->n_branches; b++) {
-        const struct cs_branch_layout *x = &l->branch[b];
-        if (x->vpp > 1 && x->vpp != CS_PLAN_CHUNKS)
-            return cs_fail(err, CS_UNSUPPORTED, "%d chunk%s of a stage of %s", x->vpp,
-                           CS_PLURAL(x->vpp), x->name);
-    }
     if (l->n_branches > CS_MAX_ENCODERS + 1)
-        return cs_fail(err, CS_UNSUPPORTED, "%d %s", l->n_branches,
-                       CS_NOUN(l->n_branches, "branch", "branches"));
-    if (plan->modality >= CS_SEARCH_MIXED)
-        return cs_fail(err, CS_UNSUPPORTED, "encoders in different kinds of places");
+        return cs_fail(err, CS_UNSUPPORTED, "it has %d branches, a job at most %d", l->n_branches,
+                       CS_MAX_ENCODERS + 1);
     return CS_OK;
 }
 
@@ -46,6 +38,14 @@ static const char *cut_name(const struct cs_search_plan *plan)
     return plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
 }
 
+/* On all ranks of a stage of the LLM an encoder has as many parts as there are. */
+static int32_t cp_of(const struct cs_layout *l, int32_t branch)
+{
+    const struct cs_branch_layout *x = &l->branch[branch], *llm = &l->branch[l->llm];
+    const bool is_own = cs_placement_table[x->place].has_own_ranks;
+    return is_own || x->tp != 1 || x->cp != llm->tp * llm->cp ? x->cp : 0;
+}
+
 struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
                               const struct cs_spec *spec)
 {
@@ -55,9 +55,10 @@ struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
         out.parallel[b] = (struct cs_spec_parallel){
             .branch = l->branch[b].name,
             .pp = l->branch[b].pp,
+            .vpp = l->branch[b].vpp > 1 ? l->branch[b].vpp : 0,
             .tp = l->branch[b].tp,
             .sp = l->branch[b].sp,
-            .cp = l->branch[b].cp,
+            .cp = cp_of(l, b),
             .ep = l->branch[b].ep,
             .zero = zero_of(l, b),
             .dp = l->branch[b].place == CS_PLACE_OWN ? cs_layout_dp(l, b) : l->dp,
@@ -73,11 +74,21 @@ struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
     return out;
 }
 
+void cs_search_place(const struct cs_layout *l, int32_t modality, struct cs_spec *spec)
+{
+    const bool is_mixed = modality == CS_SEARCH_MIXED;
+    spec->modality = is_mixed ? CS_MODALITY_DEFAULT : cs_search_modality_name(modality);
+    for (int32_t b = 0; b < l->n_branches; b++)
+        spec->parallel[b].place = is_mixed && b != l->llm
+                                      ? cs_placement_table[l->branch[b].place].name
+                                      : CS_PLACE_DEFAULT;
+}
+
 /* The settings of the spec that are not of the plan, with those of the plan. */
 static struct cs_spec spec_of(const struct cs_search_plan *plan, const struct cs_spec *spec)
 {
     struct cs_spec out = cs_search_spec(&plan->layout, plan->context_rows, spec);
-    out.modality = cs_search_modality_name(plan->modality);
+    cs_search_place(&plan->layout, plan->modality, &out);
     out.schedule = plan->schedule;
     out.stages = cut_name(plan);
     out.slots = plan->slots * plan->layout.dp;
@@ -147,7 +158,6 @@ void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph
                         const struct cs_cluster *cluster, struct cs_search_options *options)
 {
     options->has_one_dp = true; /* until an encoder may have its own */
-    options->max_vpp = CS_PLAN_CHUNKS;
     for (int32_t b = 0; b < graph->n_branches && b < CS_SEARCH_MAX_BRANCHES; b++) {
         if (options->fix[b].tp == 0 &&
             !may_have(spec, graph, cluster, b, (struct cs_rank_shape){2, 1, 1, 0}))
@@ -161,7 +171,5 @@ void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph
         if (b != graph->llm &&
             may_have(spec, graph, cluster, b, (struct cs_rank_shape){1, 1, 1, 2}))
             options->has_one_dp = false;
-        if (options->fix[b].place == 0 && options->modalities == 0 && b != graph->llm)
-            options->fix[b].place = 1 + CS_PLACE_OWN;
     }
 }

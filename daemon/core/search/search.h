@@ -164,6 +164,9 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
  * borrowed from the layout. */
 struct cs_spec cs_search_spec(const struct cs_layout *layout, int32_t context_rows,
                               const struct cs_spec *spec);
+/* The modality of a found plan (enum cs_placement), and where every encoder is where they are in different
+ * places (CS_SEARCH_MIXED); spec: of cs_search_spec. */
+void cs_search_place(const struct cs_layout *layout, int32_t modality, struct cs_spec *spec);
 /* What is free becomes what jobs run, as far as that is known before there is a plan. */
 void cs_search_restrict(const struct cs_spec *spec, const struct cs_graph *graph,
                         const struct cs_cluster *cluster, struct cs_search_options *options);

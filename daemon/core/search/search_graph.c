@@ -86,7 +86,7 @@ static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_gra
             out->plan[kept++] = *plan;
     }
     if (kept == 0)
-        return cs_fail(err, CS_PLAN, "jobs run none of the %d plan%s found; the first has %s",
+        return cs_fail(err, CS_PLAN, "jobs run none of the %d plan%s found; the first: %s",
                        out->n_plans, CS_PLURAL(out->n_plans), out->plan[0].why_not_run);
     out->n_plans = kept;
     return CS_OK;

@@ -31,8 +31,15 @@ static struct side side_of(const struct move *m, int32_t n_parts)
     return (struct side){n, place / n, place % n};
 }
 
-/* What this rank sends, or what comes to it, of the rows of one end, but for what it has. Where as many ranks
- * share a part at both ends each meets its own like in the other parts, which are those of the context. Ranks
+/* The parts at both ends are those of the context. */
+static bool is_of_context(const struct move *m)
+{
+    return m->s->map.n_from == m->s->map.n_to && m->run->context != NULL &&
+           m->run->context->n == m->s->map.n_to;
+}
+
+/* What this rank sends, or what comes to it, of the rows of one end, but for what it has. Where the parts are
+ * those of a context each rank meets its own like in the others. Ranks
  * that have the gradients of the same rows send shares of them. */
 static void add(struct move *m, bool is_maker, bool is_send)
 {
@@ -52,7 +59,7 @@ static void add(struct move *m, bool is_maker, bool is_send)
     void *rows = is_maker ? m->made : m->taken;
     for (int32_t i = 0; i < n; i++) {
         const int32_t place = piece[i].part * there->n + piece[i].sharer;
-        cs_exchange_add_acts(&m->exchange, here->n == there->n ? piece[i].part : place,
+        cs_exchange_add_acts(&m->exchange, is_of_context(m) ? piece[i].part : place,
                              cs_run_at(m->run, rows, piece[i].row * m->width),
                              piece[i].n * m->width, is_send);
     }
@@ -74,11 +81,9 @@ static void copy_own(const struct move *m)
 
 static void move(struct move *m)
 {
-    const bool is_even = m->s->map.n_from == m->s->map.n_to;
-    struct cs_context *with = is_even ? m->run->context : m->run->all;
-    if (m->run->all == NULL || with == NULL)
+    if (m->run->all == NULL)
         return;
-    m->exchange = cs_exchange_new(m->run, with);
+    m->exchange = cs_exchange_new(m->run, is_of_context(m) ? m->run->context : m->run->all);
     copy_own(m);
     add(m, !m->is_back, true);
     add(m, m->is_back, false);

@@ -6,7 +6,6 @@
 #include "core/base/glob.h"
 #include "core/base/near.h"
 #include "core/doc/doc.h"
-#include "core/model/placements.h"
 
 enum { MAX_BRANCH_NAME = 32 };
 
@@ -266,6 +265,14 @@ const struct cs_spec_parallel *cs_spec_parallel_of(const struct cs_spec *spec, c
     return NULL;
 }
 
+const struct cs_placement_info *cs_spec_placement(const struct cs_spec *spec, const char *branch)
+{
+    const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, branch);
+    if (given != NULL && given->place != NULL && strcmp(given->place, CS_PLACE_DEFAULT) != 0)
+        return cs_placement_find(given->place);
+    return cs_placement_of_modality(spec->modality);
+}
+
 static int64_t at_least_one(int32_t n)
 {
     return n > 1 ? n : 1;
@@ -273,15 +280,16 @@ static int64_t at_least_one(int32_t n)
 
 int64_t cs_spec_ranks(const struct cs_spec *spec)
 {
-    int64_t sum = 0, most = 0;
+    int64_t own = 0, most = 0;
     for (int i = 0; i < spec->n_parallel; i++) {
         const struct cs_spec_parallel *branch = &spec->parallel[i];
         const int64_t ranks = branch->pp * at_least_one(branch->tp) * at_least_one(branch->cp) *
                               at_least_one(branch->dp > 0 ? branch->dp : spec->dp);
-        sum += ranks;
-        most = ranks > most ? ranks : most;
+        const struct cs_placement_info *placement = cs_spec_placement(spec, branch->branch);
+        if (strcmp(branch->branch, "llm") != 0 && placement != NULL && placement->has_own_ranks)
+            own += ranks;
+        else /* encoders without ranks of their own use those of the LLM; every replica has its own */
+            most = ranks > most ? ranks : most;
     }
-    /* encoders without ranks of their own use those of the LLM; every replica has its own */
-    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
-    return placement != NULL && placement->has_own_ranks ? sum : most;
+    return own + most;
 }

@@ -135,6 +135,8 @@ static const struct cs_spec_key keys[] = {
     LAYOUT(FREE, "plan", "profile", "null", R(profile), "measured costs that the plan is made from: what `cornstarch-console profile` wrote; null: a roofline of the device"),
 
     LAYOUT(INT32, "plan.parallel.*", "pp", 1, 1024, "1", PAR(pp), "pipeline stages of the branch"),
+    LAYOUT(INT32, "plan.parallel.*", "vpp", 0, 64, "0", PAR(vpp), "virtual pipeline stages, of the LLM under schedule interleaved: chunks that each of its stages is cut into, at least 2; 0: 2 of them"),
+    LAYOUT(WORD, "plan.parallel.*", "place", CS_PLACE_WORDS, CS_PLACE_DEFAULT, PAR(place), "where this encoder runs: as plan.modality says, or " CS_PLACE_HELP "; colocated with pp 1 beside more stages of the LLM, or under three-phase and anchors: a whole copy on each of its ranks, which share the slots"),
     LAYOUT(INT32, "plan.parallel.*", "tp", 1, 64, "1", PAR(tp), "tensor parallelism: ranks of every stage that share its matrices, by heads, by columns of the MLP and by words of the vocabulary"),
     LAYOUT(KEY, "plan.parallel.*", "sp", BOOL, 0, 1, NULL, "false", NULL, PAR(sp), BOOL, "sequence parallelism, with tp: between the products of a block each of its ranks has a part of the rows, so that norms and sums of rows are shared too, and less is kept for the backward"),
     LAYOUT(INT32, "plan.parallel.*", "cp", 1, 64, "1", PAR(cp), "context parallelism: ranks of every stage among which the rows of a slot are split; of an encoder: that share its items"),

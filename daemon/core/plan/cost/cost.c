@@ -188,7 +188,8 @@ static int32_t ranks_of(int32_t given)
 static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *graph,
                              int32_t branch)
 {
-    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
+    const struct cs_placement_info *placement =
+        cs_spec_placement(spec, graph->branches[branch].name);
     const struct cs_spec_parallel *own = cs_spec_parallel_of(spec, graph->branches[branch].name);
     const struct cs_spec_parallel *llm =
         cs_spec_parallel_of(spec, graph->branches[graph->llm].name);
@@ -201,7 +202,8 @@ static int32_t context_ranks(const struct cs_spec *spec, const struct cs_graph *
 /* On ranks of the LLM as many as that has. */
 static int32_t replicas_of(const struct cs_spec *spec, const struct cs_graph *graph, int32_t branch)
 {
-    const struct cs_placement_info *placement = cs_placement_of_modality(spec->modality);
+    const struct cs_placement_info *placement =
+        cs_spec_placement(spec, graph->branches[branch].name);
     const bool is_own = placement == NULL || placement->has_own_ranks;
     const struct cs_spec_parallel *given =
         cs_spec_parallel_of(spec, graph->branches[is_own ? branch : graph->llm].name);

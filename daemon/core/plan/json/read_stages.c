@@ -145,7 +145,13 @@ static enum cs_status check_copies(const struct cs_plan_reader *r, struct cs_err
     for (int32_t s = 0; s < llm; s++) {
         const struct cs_stage *stage = &plan->stages[s];
         int32_t copies = stage->copies > 1 ? stage->copies : 1, at = llm + stage->index;
-        bool is_shared = plan->share && plan->share[s].n > 0;
+        const bool is_shared = plan->share && plan->share[s].n > 0;
+        const bool is_first_shared = plan->share && plan->share[s - stage->index].n > 0;
+        if (copies > 1 && is_shared != is_first_shared)
+            return cs_fail(err, CS_CORRUPT,
+                           "plan: stages[%d] (%s): copies of an encoder run all slots, or take "
+                           "turns, each with its share",
+                           s, stage->name);
         if (copies > 1 && (copies > plan->n_stages - llm || stage->rank != plan->stages[at].rank))
             return cs_fail(err, CS_CORRUPT,
                            "plan: stages[%d] (%s) is a copy that is not on the rank of stage %d "

@@ -1,6 +1,8 @@
 /* How many slots' activations a rank holds at once, by schedule and placement. */
 #include "core/plan/make/planning.h"
 
+#include <math.h>
+
 #include "core/plan/cost/stage/offload.h"
 #include "core/plan/make/offload.h"
 
@@ -33,8 +35,21 @@ static int32_t longest_chain(const struct cs_planner *p)
 /* Branches feed each other in a circle: encoders on the ranks of several stages of the LLM. */
 static bool is_circle(const struct cs_planner *p)
 {
-    return p->placing.placement->cut == CS_CUT_AS_LLM && !cs_placing_copies(&p->placing) &&
-           p->graph->n_encoders > 0 && p->cuts.n_stages[p->graph->llm] > 1;
+    bool is_on_llm = false;
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        is_on_llm = is_on_llm || p->placing.place[b]->cut == CS_CUT_AS_LLM;
+    return is_on_llm && p->placing.schedule->layout != CS_LAYOUT_COLOCATED &&
+           p->cuts.n_stages[p->graph->llm] > 1;
+}
+
+/* ... all of them, cut like the LLM: they and it are two chunks of one pipeline */
+static bool is_grid(const struct cs_planner *p)
+{
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        if (b != p->graph->llm &&
+            (p->placing.place[b]->cut != CS_CUT_AS_LLM || p->placing.shares[b]))
+            return false;
+    return is_circle(p);
 }
 
 /* ranks behind a stage, as its schedule counts them */
@@ -43,9 +58,9 @@ static int32_t depth_of(const struct cs_planner *p, int32_t b, int32_t stage)
     const int32_t n = p->cuts.n_stages[p->graph->llm];
     if (is_circle(p))
         return longest_chain(p) - 1;
-    if (p->placing.placement->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
+    if (p->placing.place[b]->cut == CS_CUT_COPIES) /* copies pace with the stage beside them */
         return stage < n ? n - 1 - stage : 0;
-    if (p->placing.placement->cut == CS_CUT_ONCE && b != p->graph->llm)
+    if (p->placing.place[b]->cut == CS_CUT_ONCE)
         return n - 1;
     return cs_place_depth(p->graph, &p->cuts, b, stage);
 }
@@ -64,8 +79,10 @@ double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
             b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
     if (schedule->live != CS_LIVE_DEPTH)
         alive = (double)cs_schedule_live_slots(schedule, (int64_t)depth, path, (int64_t)slots);
-    else if (is_circle(p)) /* encoders and LLM are two chunks */
+    else if (is_grid(p))
         alive = alive_in_chunks(p, 2, stage);
+    if (p->placing.shares[b]) /* of the slots that the LLM's ranks have */
+        alive = ceil(alive / p->cuts.n_stages[llm]);
     return alive < slots ? alive : slots;
 }
 

@@ -12,12 +12,12 @@ static enum cs_status check_encoder(const struct cs_graph *graph, const struct c
                                     int32_t b, int32_t given, struct cs_err *err)
 {
     const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
-    if (!placing->placement->has_own_ranks && given > 1 && given != placing->cp)
+    if (!placing->place[b]->has_own_ranks && given > 1 && given != placing->cp)
         return cs_fail(
             err, CS_PLAN,
             "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, which "
             "has cp = %d; set the same, or leave it away",
-            name, given, placing->placement->modality, llm, placing->cp);
+            name, given, placing->place[b]->modality, llm, placing->cp);
     return CS_OK;
 }
 
@@ -100,7 +100,7 @@ enum cs_status cs_context_ranks(const struct cs_spec *spec, const struct cs_grap
     placing->cp = cp > 1 ? cp : 1;
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const int32_t given = given_cp(spec, graph->branches[b].name);
-        const bool is_own = placing->placement->has_own_ranks && b != graph->llm;
+        const bool is_own = placing->place[b]->has_own_ranks && b != graph->llm;
         placing->branch_cp[b] = !is_own ? placing->cp : given > 1 ? given : 1;
         if (b != graph->llm)
             CS_TRY(check_encoder(graph, placing, b, given, err));

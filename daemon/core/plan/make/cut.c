@@ -67,7 +67,7 @@ double *cs_planner_costs(struct cs_planner *p, int32_t b, bool is_blind)
 int32_t cs_planner_holders(const struct cs_planner *p, int32_t branch)
 {
     const int32_t cp =
-        p->placing.placement->has_own_ranks ? p->placing.branch_cp[branch] : p->placing.cp;
+        p->placing.place[branch]->has_own_ranks ? p->placing.branch_cp[branch] : p->placing.cp;
     return p->placing.dp[branch] * cp;
 }
 
@@ -92,9 +92,8 @@ static struct rank_bytes rank_bytes(const struct cs_planner *p, int32_t layer)
 static double cap_of(const struct cs_planner *p, int32_t b)
 {
     double cap = (double)p->cluster->device->mem_bytes;
-    bool has_copies = b == p->graph->llm && cs_placing_copies(&p->placing);
-    for (int32_t e = 0; cap > 0 && has_copies && e < p->graph->n_branches; e++)
-        for (int32_t i = 0; e != b && i < p->graph->branches[e].n_layers; i++) {
+    for (int32_t e = 0; cap > 0 && b == p->graph->llm && e < p->graph->n_branches; e++)
+        for (int32_t i = 0; p->placing.copies[e] && i < p->graph->branches[e].n_layers; i++) {
             const struct rank_bytes bytes = rank_bytes(p, p->graph->branches[e].first_layer + i);
             cap -= bytes.weight + cs_planner_alive(p, e, 0) * bytes.saved;
         }
@@ -106,7 +105,7 @@ static void add_encoders(struct cs_planner *p, bool is_blind, double *cost, doub
                          double *saved)
 {
     for (int32_t e = 0; e < p->graph->n_branches; e++) {
-        if (e == p->graph->llm)
+        if (p->placing.place[e]->cut != CS_CUT_ONCE)
             continue;
         const double *own = cs_planner_costs(p, e, is_blind);
         for (int32_t i = 0; i < p->graph->branches[e].n_layers; i++) {
@@ -134,7 +133,7 @@ static struct branch_load load_of(struct cs_planner *p, int32_t b, bool is_blind
         load.weight[i] = bytes.weight;
         load.saved[i] = bytes.saved;
     }
-    if (p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm)
+    if (b == p->graph->llm)
         add_encoders(p, is_blind, load.cost, load.weight, load.saved);
     for (int32_t i = 0; cs_planner_counts_layers(p) && i < branch->n_layers; i++)
         load.cost[i] = 1;

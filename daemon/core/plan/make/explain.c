@@ -51,9 +51,9 @@ static void explain_branch(struct cs_planner *p, int32_t b)
 static double beside(struct cs_planner *p, int32_t b)
 {
     double sum = 0;
-    const bool has_encoders = p->placing.placement->cut == CS_CUT_ONCE && b == p->graph->llm;
-    for (int32_t e = 0; has_encoders && e < p->graph->n_branches; e++) {
-        const double *cost = e != b ? cs_planner_costs(p, e, false) : NULL;
+    for (int32_t e = 0; b == p->graph->llm && e < p->graph->n_branches; e++) {
+        const bool is_here = p->placing.place[e]->cut == CS_CUT_ONCE;
+        const double *cost = is_here ? cs_planner_costs(p, e, false) : NULL;
         for (int32_t i = 0; cost != NULL && i < p->graph->branches[e].n_layers; i++)
             sum += cost[i];
     }

@@ -25,7 +25,7 @@ static enum cs_status check_branch(const char *name, const struct cs_device_clas
                        "whose halves activations stay; choose 1f1b, gpipe or interleaved, or leave "
                        "offload away",
                        name, placing->schedule->name);
-    if (cs_placing_copies(placing))
+    if (cs_placing_has_copies(placing))
         return cs_fail(err, CS_PLAN,
                        "plan.parallel.%s.offload = \"host\": encoders are copied to the ranks of "
                        "the LLM; choose modality encoder-parallel, or leave offload away",

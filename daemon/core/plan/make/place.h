@@ -12,8 +12,12 @@ struct cs_cuts {
 };
 
 struct cs_placing {
-    const struct cs_placement_info *placement;
+    const struct cs_placement_info *usual;                  /* of encoders that say nothing else */
+    const struct cs_placement_info *place[CS_MAX_BRANCHES]; /* the LLM's: own */
+    /* whole on every rank of the LLM; these take turns at the slots */
+    bool copies[CS_MAX_BRANCHES], shares[CS_MAX_BRANCHES];
     const struct cs_schedule_info *schedule;
+    int32_t n_branches, llm;
     int32_t chunks;              /* of an LLM stage, 1: it is not cut further */
     int32_t cp;                  /* ranks of an LLM stage that split the rows of a slot */
     int32_t ep;                  /* ranks that share the experts of an LLM layer */
@@ -24,11 +28,12 @@ struct cs_placing {
     int32_t dp[CS_MAX_BRANCHES]; /* replicas of a branch */
 };
 
-/* CS_PLAN: not a modality, or not one that the schedule has, with the one that it has */
-enum cs_status cs_placing_make(const char *modality, const struct cs_schedule_info *schedule,
+/* Where the spec puts every branch under its schedule, in how many chunks the LLM. CS_PLAN: not a modality, or
+ * not one that the schedule has, with the one that it has; chunks that it does not have. */
+enum cs_status cs_placing_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                struct cs_placing *out, struct cs_err *err) CS_NODISCARD;
-/* encoders are copied to the ranks of the LLM; their cut is one stage */
-bool cs_placing_copies(const struct cs_placing *placing);
+/* any encoder is copied to the ranks of the LLM; its cut is one stage */
+bool cs_placing_has_copies(const struct cs_placing *placing);
 
 /* stages in dataflow order, names, ids, layers, ranks and shares, see make/planner.h; the LLM's cut
  * has chunks times its ranks. CS_PLAN when the counts do not allow it. */

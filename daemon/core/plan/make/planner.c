@@ -128,8 +128,8 @@ static bool is_of_all_ranks(const struct cs_planner *p, int32_t branch)
                                   *llm = cs_planner_parallel(p, p->graph->llm);
     const int32_t tp = llm != NULL && llm->tp > 1 ? llm->tp : 1;
     const int32_t cp = llm != NULL && llm->cp > 1 ? llm->cp : 1;
-    return !p->placing.placement->has_own_ranks && branch != p->graph->llm && own != NULL &&
-           own->tp <= 1 && own->cp <= 1 && own->dp == p->plan->dp * tp * cp;
+    return !p->placing.place[branch]->has_own_ranks && own != NULL && own->tp <= 1 &&
+           own->cp <= 1 && own->dp == p->plan->dp * tp * cp;
 }
 
 /* The plan's dp is that of the LLM too: two numbers for it cannot both hold. */
@@ -160,14 +160,14 @@ static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
             p->placing.dp[b] = p->plan->dp;
         if (p->placing.dp[b] == p->plan->dp)
             continue;
-        if (!p->placing.placement->has_own_ranks)
+        if (!p->placing.place[b]->has_own_ranks)
             return cs_fail(
                 err, CS_PLAN,
                 "plan.parallel.%s.dp is %d, that of %s %d: with modality %s they are on "
                 "the same ranks; set one dp for both, or as many as there are ranks of a "
                 "stage, or choose modality encoder-parallel",
                 graph->branches[b].name, p->placing.dp[b], graph->branches[graph->llm].name,
-                p->plan->dp, p->placing.placement->modality);
+                p->plan->dp, p->placing.place[b]->modality);
     }
     return CS_OK;
 }
@@ -258,8 +258,8 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
         return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",
                        graph->n_branches, CS_NOUN(graph->n_branches, "branch", "branches"),
                        CS_MAX_BRANCHES);
-    CS_TRY(cs_plan_schedule_find(spec->schedule, &p.placing.schedule, err));
-    CS_TRY(cs_placing_make(spec->modality, p.placing.schedule, &p.placing, err));
+    CS_TRY(check_branches(&p, err));
+    CS_TRY(cs_placing_make(spec, graph, &p.placing, err));
     p.plan = CS_NEW(arena, struct cs_plan);
     p.plan->schedule = cs_arena_strdup(arena, spec->schedule);
     p.plan->slots = spec->slots;
@@ -267,7 +267,6 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(choose_replicas(&p, err));
     p.plan->keeps_bf16 = graph->keeps_bf16;
     CS_TRY(check_replicas(&p, err));
-    CS_TRY(check_branches(&p, err));
     CS_TRY(cs_context_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_tensor_ranks(spec, graph, &p.placing, err));
     CS_TRY(cs_expert_ranks(spec, graph, &p.placing, err));

@@ -31,14 +31,14 @@ static enum cs_status share_ranks(const struct cs_graph *graph, struct cs_placin
     const int32_t of_llm = placing->tp[graph->llm];
     for (int32_t b = 0; b < graph->n_branches; b++) {
         const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
-        if (placing->placement->has_own_ranks || placing->tp[b] == of_llm)
+        if (placing->place[b]->has_own_ranks || placing->tp[b] == of_llm)
             continue;
         if (placing->tp[b] != 1)
             return cs_fail(err, CS_PLAN,
                            "plan.parallel.%s.tp is %d, that of %s %d: with modality %s they are on "
                            "the same ranks; set one tp for both, or leave it away to share the "
                            "items of %s, or choose modality encoder-parallel",
-                           name, placing->tp[b], llm, of_llm, placing->placement->modality, name);
+                           name, placing->tp[b], llm, of_llm, placing->place[b]->modality, name);
         placing->branch_cp[b] *= of_llm;
     }
     return CS_OK;
