@@ -11,7 +11,7 @@ local model = cs.mllm {
 }:train "*"
 return cs.job {
   plan = cs.search { model = model, cluster = cs.cluster { device = "cpu", devices_per_node = 2 }, seq_tokens = 576,
-    batch_slots = 2, runs = true, simulate = 8, top = 4, compare = false },
+    batch_slots = 2, runs = true, modality = "encoder-parallel", simulate = 8, top = 4, compare = false },
   data = cs.data.llava { json = "data/train.json", images = "data/images" },
   optimizer = cs.optim.adamw { lr = 1e-3 }, batch_samples = 4, steps = cs.param("steps", 100), seed = 1,
 }

@@ -123,7 +123,7 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
     if (status == CS_OK && figures)
         status = foretell(made, graph, cluster, arena, figures, err);
     if (status == CS_OK && tried.slots > CS_STEP_PACK_SLOTS)
-        status = cs_fail(err, CS_UNSUPPORTED, "%d slots a step, of which jobs have at most %d",
+        status = cs_fail(err, CS_UNSUPPORTED, "it has %d slots a step, a job at most %d",
                          tried.slots, CS_STEP_PACK_SLOTS);
     cs_arena_free(arena);
     return status;
