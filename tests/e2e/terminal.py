@@ -63,6 +63,13 @@ class Terminal:
                 raise SystemExit("waited for %s; the screen:\n%s" % (text, self.text()))
         return True
 
+    def wait_editor(self):
+        """Until the program reads key by key, not lines that the terminal echoes."""
+        end = time.monotonic() + self.limit_s
+        while termios.tcgetattr(self.fd)[3] & termios.ECHO:
+            if not self.read() or time.monotonic() > end:
+                raise SystemExit("it reads lines; the screen:\n%s" % self.text())
+
     def wait_work(self, seconds):
         """Until the program has computed for so long from now on."""
         def worked():
