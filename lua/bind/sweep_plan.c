@@ -66,8 +66,8 @@ static bool is_said(const char *key, const json_t *at, const json_t *row)
     if (strcmp(key, "zero") == 0)
         return json_integer_value(json_object_get(at, key)) > 1 &&
                own * json_integer_value(json_object_get(at, "cp")) > 1;
-    if (strcmp(key, "cp") == 0) /* on all ranks of the LLM's stages: as many parts as there are */
-        return is_own || json_integer_value(json_object_get(at, "tp")) > 1;
+    if (strcmp(key, "cp") == 0) /* on the ranks of the LLM: as many parts as there are */
+        return is_own;
     if (strcmp(key, "vpp") == 0)
         return json_integer_value(json_object_get(at, key)) > 1;
     if (strcmp(key, "place") == 0)

@@ -280,13 +280,12 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
         return divides && p->dp >= 1 && (fixed <= 0 || fixed == p->dp);
     }
     const struct cs_choice *its = w->pick[llm].c;
-    if (its->block % c->block != 0)
-        return false;
-    if (c->place == CS_PLACE_REPLICATED) {
-        const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
-        const struct cs_search_option *o = &w->problem->branch[llm].option[its->option];
+    const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
+    const struct cs_search_option *o = &w->problem->branch[llm].option[its->option];
+    if (its->block % c->block != 0 || (own->tp != 1 && own->tp != o->tp))
+        return false; /* ranks share its matrices as the LLM's, or its items */
+    if (c->place == CS_PLACE_REPLICATED)
         return own->tp == o->tp && own->cp == o->cp && (fixed <= 0 || fixed == w->dp);
-    }
     parts = its->block / c->block;
     p->dp = w->dp * its->pp * parts;
     struct cs_share share = cs_share_of(&w->problem->branch[b], parts, 1);

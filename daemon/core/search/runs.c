@@ -38,12 +38,11 @@ static const char *cut_name(const struct cs_search_plan *plan)
     return plan->is_blind_cut ? "frozen-blind" : "frozen-aware";
 }
 
-/* On all ranks of a stage of the LLM an encoder has as many parts as there are. */
+/* On the ranks of the LLM an encoder has as many parts as there are. */
 static int32_t cp_of(const struct cs_layout *l, int32_t branch)
 {
-    const struct cs_branch_layout *x = &l->branch[branch], *llm = &l->branch[l->llm];
-    const bool is_own = cs_placement_table[x->place].has_own_ranks;
-    return is_own || x->tp != 1 || x->cp != llm->tp * llm->cp ? x->cp : 0;
+    const struct cs_branch_layout *x = &l->branch[branch];
+    return cs_placement_table[x->place].has_own_ranks ? x->cp : 0;
 }
 
 struct cs_spec cs_search_spec(const struct cs_layout *l, int32_t context_rows,
