@@ -282,7 +282,8 @@ static int32_t at_least_one(int32_t n)
     return n > 1 ? n : 1;
 }
 
-/* The branch as the job asks for it: encoders on the ranks of the LLM have its, shared as it takes most. */
+/* The branch as the job asks for it: encoders on the ranks of the LLM have its cp and dp, their items shared as the search
+ * does. */
 static void fix_branch(const struct cs_spec *spec, const struct cs_plan *plan,
                        const struct cs_graph *graph, int32_t b, int32_t place,
                        struct cs_search_options *o)
@@ -303,12 +304,27 @@ static void fix_branch(const struct cs_spec *spec, const struct cs_plan *plan,
         o->fix[b].place = 1 + place;
     else
         o->fix[b].vpp = n_stages / at_least_one(given->pp);
-    if (b != graph->llm && place != CS_PLACE_OWN)
-        return;
     o->fix[b].tp = at_least_one(given->tp);
     o->fix[b].sp = 1 + (at_least_one(given->tp) > 1 && given->sp);
+    if (b != graph->llm && place != CS_PLACE_OWN)
+        return;
     o->fix[b].cp = at_least_one(given->cp);
     o->fix[b].dp = given->dp > 0 ? given->dp : at_least_one(spec->dp);
+}
+
+/* Where an encoder of the plan is, as searches say it; -1: they know none that is cut and placed so. */
+static int32_t searched_place(const struct cs_spec *spec, const struct cs_graph *graph,
+                              const struct cs_plan *plan, int32_t b)
+{
+    const struct cs_branch *branch = &graph->branches[b];
+    const int32_t place = (int32_t)cs_spec_placement(spec, branch->name)->id;
+    bool is_whole = false;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        is_whole = is_whole ||
+                   (plan->stages[s].branch == b && plan->stages[s].n_layers == branch->n_layers);
+    const bool is_known =
+        place < CS_SEARCHED_PLACEMENTS && (place != (int32_t)CS_PLACE_COLOCATED || is_whole);
+    return is_known ? place : -1;
 }
 
 /* The options under which the plan is the only layout; false: the search does not know its kind. */
@@ -316,20 +332,22 @@ static bool fix_plan(const struct cs_spec *spec, const struct cs_graph *graph,
                      const struct cs_plan *plan, struct cs_search_options *o)
 {
     enum cs_schedule_id schedule = CS_SCHEDULE_1f1b;
-    const char *modality =
-        spec->modality ? spec->modality : cs_placement_table[CS_PLACE_OWN].modality;
-    int32_t of;
-    bool is_known = cs_search_modality_from_name(modality, &of) && of != CS_SEARCH_MIXED &&
-                    cs_search_schedule_from_name(plan->schedule, &schedule);
-    bool is_shared = is_known && cs_plan_schedule((int)schedule)->layout == CS_LAYOUT_COLOCATED;
-    if (!is_known || (graph->n_encoders > 0 && of == CS_PLACE_COLOCATED) != is_shared)
+    int32_t of = graph->n_encoders > 0 ? -1 : CS_PLACE_OWN;
+    if (!cs_search_schedule_from_name(plan->schedule, &schedule))
         return false;
-    if (graph->n_encoders == 0)
-        of = CS_PLACE_OWN;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const int32_t place = b == graph->llm ? CS_PLACE_OWN : searched_place(spec, graph, plan, b);
+        if (place < 0)
+            return false;
+        if (b != graph->llm)
+            of = of < 0 || of == place ? place : CS_SEARCH_MIXED;
+        fix_branch(spec, plan, graph, b, place, o);
+    }
+    const bool is_shared = cs_plan_schedule((int)schedule)->layout == CS_LAYOUT_COLOCATED;
+    if (graph->n_encoders > 0 && (of == CS_PLACE_COLOCATED) != is_shared)
+        return false;
     o->schedules = 1u << schedule;
     o->modalities = 1u << of;
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        fix_branch(spec, plan, graph, b, of, o);
     o->dp = o->fix[graph->llm].dp;
     return true;
 }

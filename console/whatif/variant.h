@@ -24,7 +24,7 @@ struct cs_variant {
     int32_t pp[CS_VARIANT_BRANCHES]; /* stages of every branch, chunks not counted; of encoders that
                                         are whole on the LLM's ranks it means nothing */
     bool is_found; /* of a search: planned with this layout, not with the specification's */
-    /* what branches have beside pp; its names, pp and places mean nothing */
+    /* what branches have beside pp; its names and pp mean nothing, its places where modality is "mixed" */
     struct cs_layout layout;
     int32_t context_rows; /* with is_found; 0: the specification's */
 };

@@ -47,6 +47,7 @@ static struct cs_branch_layout of_spec(const struct cs_spec *spec, const char *b
     if (given == NULL)
         return out;
     out.tp = given->tp > 0 ? given->tp : 1;
+    out.sp = out.tp > 1 && given->sp;
     out.cp = given->cp > 0 ? given->cp : 1;
     out.ep = given->ep > 0 ? given->ep : 1;
     out.dp = given->dp;
@@ -110,9 +111,9 @@ static int32_t zero_of(const struct cs_layout *l, int32_t branch)
 static bool has_same_degrees(const struct cs_layout *a, const struct cs_layout *b, int32_t branch)
 {
     const struct cs_branch_layout *x = &a->branch[branch], *y = &b->branch[branch];
-    return (x->vpp == y->vpp || x->vpp + y->vpp <= 1) && x->tp == y->tp && x->cp == y->cp &&
-           (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) && x->recompute == y->recompute &&
-           cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
+    return (x->vpp == y->vpp || x->vpp + y->vpp <= 1) && x->tp == y->tp && x->sp == y->sp &&
+           x->cp == y->cp && (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) &&
+           x->recompute == y->recompute && cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
            zero_of(a, branch) == zero_of(b, branch);
 }
 
@@ -125,6 +126,7 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
                     (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
     for (int32_t i = 0; i < graph->n_branches; i++)
         is_equal = is_equal && has_same_degrees(&a->layout, &b->layout, i) &&
+                   (i == graph->llm || cs_variant_place(a, i) == cs_variant_place(b, i)) &&
                    (a->pp[i] == b->pp[i] || (i != graph->llm && cs_variant_copies(a, i)));
     return is_equal;
 }

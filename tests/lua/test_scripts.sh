@@ -69,8 +69,9 @@ for line in 'plan.context changes nothing: rows of llm are not split' 'plan.cont
   grep -q "^warning: $line" out || { echo "FAIL: a plan does not warn that $line"; failed=1; }
 done
 # why a plan is as it is: of its own layout, whatever that is, and against what the devices can do
-"$console" plan good/layout_explained.lua --explain --compare --json >out
-python3 -c '
+for place in modality replicated; do
+  "$console" plan good/layout_explained.lua --explain --compare --json --set place=$place >out
+  python3 -c '
 import json, re
 d = json.load(open("out"))
 step = d["plans"][0]["predicted_step_ns"] / 1e6
@@ -79,10 +80,13 @@ said = [float(m.group(1)) for m in said if m]
 assert len(said) == 1 and abs(said[0] - step) < 0.05 * step, (said, step)
 assert any(b["cp"] > 1 or b["tp"] > 1 for row in d["others"] for b in row["parallel"].values()), d["others"]
 assert all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
-' || { echo "FAIL: a plan is explained as another one"; failed=1; }
-"$console" plan good/layout_explained.lua --explain --set modality=encoder-first >out
-grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known: no search looks at encoders placed so' out ||
-  { echo "FAIL: a plan that no search knows is not explained: $(cat out)"; failed=1; }
+' || { echo "FAIL: a plan is explained as another one, with vision in place $place"; failed=1; }
+done
+for option in modality=encoder-first place=first place=colocated; do
+  "$console" plan good/layout_explained.lua --explain --set $option >out
+  grep -q '^  The rows of a slot are split over 2 ranks' out && grep -q 'not known: no search looks at encoders placed so' out ||
+    { echo "FAIL: a plan that no search knows is not explained, with $option: $(cat out)"; failed=1; }
+done
 "$console" plan good/sweep.lua >out && grep -q 'llm_pp=[0-9]* schedule="[a-z0-9]*" vision_pp=[0-9]*$' out ||
   { echo "FAIL: parameters of a sweep are in no order: $(cat out)"; failed=1; }
 # what a layout has no use of, and a step of fewer samples than replicas

@@ -362,6 +362,38 @@ static void measured_costs_stretch_stages_of_every_layout(void **state)
     cs_test_replay_free(&replay);
 }
 
+/* What a screen keeps of one is not shown for the other. */
+static void variants_with_encoders_elsewhere_or_rows_split_are_others(void **state)
+{
+    struct cs_test_spec options = cs_test_replay_spec();
+    struct cs_test_replay replay;
+    struct cs_spec *spec = NULL;
+    struct cs_variant_plan made;
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 64};
+    (void)state;
+    cs_test_replay_new(&replay, &options, 1);
+    assert_int_equal(cs_spec_read(replay.spec, replay.arena, &spec, NULL), CS_OK);
+    const struct cs_variant_base base = {
+        .spec = spec, .graph = replay.graph, .cluster = &cluster, .plan = replay.plan};
+    struct cs_variant own = cs_variant_own(&base);
+    const int32_t llm = replay.graph->llm, encoder = llm == 0 ? 1 : 0;
+    snprintf(own.modality, sizeof own.modality, "mixed");
+    struct cs_variant other = own;
+    assert_true(cs_variant_is_equal(&own, &other, replay.graph));
+    other.layout.branch[encoder].place = CS_PLACE_REPLICATED;
+    other.pp[encoder] = own.pp[encoder] = 1;
+    assert_false(cs_variant_is_equal(&own, &other, replay.graph));
+    assert_false(cs_variant_is_equal(&other, &own, replay.graph));
+    assert_int_equal(cs_variant_make(&base, &other, replay.arena, &made, NULL), CS_OK);
+    assert_int_equal(cs_plan_world(made.plan), cs_variant_ranks(&other, replay.graph));
+    assert_int_equal(made.plan->stages[0].copies > 1, own.pp[llm] > 1);
+    other = own;
+    own.layout.branch[llm].tp = other.layout.branch[llm].tp = 2;
+    other.layout.branch[llm].sp = true;
+    assert_false(cs_variant_is_equal(&own, &other, replay.graph));
+    cs_test_replay_free(&replay);
+}
+
 static void keys_change_the_preview_and_u_goes_back(void **state)
 {
     struct plan_screen *f = *state;
@@ -543,6 +575,7 @@ int main(void)
         cmocka_unit_test(searched_plans_are_those_of_jobs),
         cmocka_unit_test(the_search_has_the_costs_of_the_profile),
         cmocka_unit_test(measured_costs_stretch_stages_of_every_layout),
+        cmocka_unit_test(variants_with_encoders_elsewhere_or_rows_split_are_others),
         cmocka_unit_test(keys_change_the_preview_and_u_goes_back),
         cmocka_unit_test(long_pipelines_are_shown_in_groups),
         cmocka_unit_test(what_does_not_fit_is_marked),
