@@ -75,6 +75,40 @@ static int64_t stage_cost(void *user, const struct cs_program *program, int rank
                                : cs_action_work_ns(program->plan, a);
 }
 
+/* Slots between the halves of split backwards: one byte each, of the stages that have both halves. */
+static void expect_equal_halves(const struct cs_trial *t, const struct cs_program *program,
+                                const struct cs_replay *replay, const int32_t *each,
+                                struct cs_arena *arena)
+{
+    const int32_t n = t->plan->n_stages;
+    struct cs_replay_kept *one = CS_NEW_ARRAY(arena, struct cs_replay_kept, n);
+    int32_t *slots = CS_NEW_ARRAY(arena, int32_t, n), *inputs = CS_NEW_ARRAY(arena, int32_t, n),
+            *weights = CS_NEW_ARRAY(arena, int32_t, n);
+    int64_t *bytes = CS_NEW_ARRAY(arena, int64_t, t->plan->n_ranks);
+    for (int32_t s = 0; s < n; s++)
+        one[s].held = 1;
+    cs_replay_peaks(replay, each, one, slots, bytes, arena);
+    for (int32_t r = 0; r < program->n_ranks; r++)
+        for (uint32_t i = 0; i < program->rank[r].n_actions; i++) {
+            const struct cs_action *a = &program->rank[r].actions[i];
+            if (a->op == CS_OP_BWD_INPUT)
+                inputs[a->stage]++;
+            if (a->op == CS_OP_BWD_WEIGHT)
+                weights[a->stage]++;
+        }
+    for (int32_t r = 0; r < program->n_ranks; r++) {
+        int64_t now = 0, most = 0;
+        for (uint32_t i = 0; i < program->rank[r].n_actions; i++) {
+            const struct cs_action *a = &program->rank[r].actions[i];
+            if (a->stage < 0 || inputs[a->stage] == 0 || weights[a->stage] == 0)
+                continue;
+            now += (a->op == CS_OP_BWD_INPUT) - (a->op == CS_OP_BWD_WEIGHT);
+            most = now > most ? now : most;
+        }
+        assert_int_equal(bytes[r], most);
+    }
+}
+
 static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
 {
     struct cs_program *program = NULL;
@@ -96,11 +130,13 @@ static void expect_equal(struct cs_trial *t, struct cs_arena *arena)
     int32_t *each = CS_NEW_ARRAY(arena, int32_t, t->plan->n_stages);
     int32_t *slots = CS_NEW_ARRAY(arena, int32_t, t->plan->n_stages);
     int64_t *bytes = CS_NEW_ARRAY(arena, int64_t, t->plan->n_ranks);
+    struct cs_replay_kept *saved = CS_NEW_ARRAY(arena, struct cs_replay_kept, t->plan->n_stages);
     for (int32_t s = 0; s < t->plan->n_stages; s++) {
         each[s] = s;
-        t->plan->stages[s].saved_bytes = t->saved[s]; /* what the simulator counts */
+        saved[s].saved = t->plan->stages[s].saved_bytes = t->kept[s].saved; /* the simulator's */
     }
-    cs_replay_peaks(replay, each, t->saved, slots, bytes, arena);
+    expect_equal_halves(t, program, replay, each, arena);
+    cs_replay_peaks(replay, each, saved, slots, bytes, arena);
     if (cs_simulate(program, &(struct cs_sim_options){.cost = stage_cost, .user = t}, arena, &sim,
                     &err) != CS_OK)
         fail_msg("%s", err.text);

@@ -12,6 +12,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/profile.h"
+#include "core/plan/cost/stage/scratch.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/predict.h"
 #include "core/search/search.h"
@@ -395,10 +396,13 @@ static void heads_of_few_ranks_are_counted(void **state)
         o.fix[s.graph->llm].tp = 1;
         o.fix[s.graph->llm].cp = CP;
         need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+        const int32_t room = cs_context_room(seq, CP, rows_each[i]);
+        const int element = cs_device_element_bytes(s.cluster.device);
         const int64_t bytes = s.result.plan[0].stage[0].memory.workspace;
-        assert_int_equal(bytes, cs_context_heads_bytes(cs_layer_attention(s.graph, block), &degrees,
-                                                       seq, cs_context_room(seq, CP, rows_each[i]),
-                                                       cs_device_element_bytes(s.cluster.device)));
+        assert_int_equal(
+            bytes, cs_context_heads_bytes(cs_layer_attention(s.graph, block), &degrees, seq, room,
+                                          element) +
+                       cs_layer_scratch_bytes(s.graph, block, room, CS_RECOMPUTE_NONE, element));
         assert_true(bytes > before);
         before = bytes;
         close_search(&s);

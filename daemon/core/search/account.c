@@ -59,7 +59,7 @@ void cs_account_memory(const struct cs_trial *t, const struct cs_replay *replay,
 {
     int32_t *slots = CS_NEW_ARRAY(t->scratch, int32_t, t->plan->n_stages + 1);
     int64_t *bytes = CS_NEW_ARRAY(t->scratch, int64_t, t->plan->n_ranks + 1);
-    cs_replay_peaks(replay, t->group, t->saved, slots, bytes, t->scratch);
+    cs_replay_peaks(replay, t->group, t->kept, slots, bytes, t->scratch);
     name_stages(t, arena, plan);
     plan->peak_bytes = 0;
     for (int32_t i = 0; i < plan->n_stages; i++) {

@@ -12,10 +12,10 @@
 struct cutter {
     const struct cs_trial *t;
     int32_t b, n, stages;
-    int64_t cap;            /* 0: none */
-    int64_t *sum;           /* (n + 1) prefix sums of costs */
-    int64_t *state, *saved; /* (n + 1) prefix sums of bytes */
-    int64_t *best;          /* (stages + 1, n + 1), -1: impossible */
+    int64_t cap;                   /* 0: none */
+    int64_t *sum;                  /* (n + 1) prefix sums of costs */
+    int64_t *state, *saved, *held; /* (n + 1) prefix sums of bytes */
+    int64_t *best;                 /* (stages + 1, n + 1), -1: impossible */
     int32_t *from;
     int64_t fewest; /* bytes of the smallest stage that does not fit */
 };
@@ -47,6 +47,13 @@ static int64_t in_flight(const struct cs_trial *t, int32_t b, int32_t s)
     return alive < slots ? alive : slots;
 }
 
+/* ... of these between the halves of a split backward */
+static int64_t between_halves(const struct cs_trial *t, int32_t b, int32_t s)
+{
+    return cs_schedule_held_slots(cs_plan_schedule((int)t->found->schedule), depth_of(t, b, s),
+                                  longest_chain(t), t->slots);
+}
+
 static int64_t cost_of(const struct cs_trial *t, const struct cs_search_layer *l)
 {
     enum cs_search_cut cut = cs_planner_rules[t->c->planner].cut;
@@ -65,7 +72,8 @@ static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end,
         cs_memory_share(&x->t->option[x->b]->shared, &load, &beside);
     int64_t bytes = x->state[end] - x->state[first] + cs_memory_total(&beside) +
                     cs_memory_workspace(work) +
-                    in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]);
+                    in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]) +
+                    between_halves(x->t, x->b, s) * (x->held[end] - x->held[first]);
     if (bytes > x->cap && (x->fewest == 0 || bytes < x->fewest))
         x->fewest = bytes;
     return bytes <= x->cap;
@@ -99,6 +107,7 @@ static void prepare(struct cutter *x)
     x->sum = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
     x->state = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
     x->saved = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    x->held = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
     for (int32_t i = 0; i < x->n; i++) {
         const struct cs_search_layer *l = &t->layer[x->b][i];
         struct cs_memory held = {0};
@@ -107,6 +116,7 @@ static void prepare(struct cutter *x)
         x->sum[i + 1] = x->sum[i] + cost_of(t, l);
         x->state[i + 1] = x->state[i] + held.weights + held.grads + held.optimizer;
         x->saved[i + 1] = x->saved[i] + l->saved_bytes;
+        x->held[i + 1] = x->held[i] + l->held_bytes;
     }
     int64_t cells = ((int64_t)x->stages + 1) * (x->n + 1);
     x->best = CS_NEW_ARRAY(t->scratch, int64_t, cells);

@@ -282,11 +282,13 @@ int64_t cs_replay_run(const struct cs_replay *r, const int64_t *cost, const int6
     return makespan;
 }
 
-void cs_replay_peaks(const struct cs_replay *r, const int32_t *group, const int64_t *saved,
-                     int32_t *slots, int64_t *bytes, struct cs_arena *scratch)
+void cs_replay_peaks(const struct cs_replay *r, const int32_t *group,
+                     const struct cs_replay_kept *kept, int32_t *slots, int64_t *bytes,
+                     struct cs_arena *scratch)
 {
     int32_t *live = CS_NEW_ARRAY(scratch, int32_t, r->plan->n_stages + 1);
-    int64_t *held = CS_NEW_ARRAY(scratch, int64_t, r->plan->n_ranks + 1);
+    int32_t *halves = CS_NEW_ARRAY(scratch, int32_t, r->plan->n_stages + 1); /* between them */
+    int64_t *now = CS_NEW_ARRAY(scratch, int64_t, r->plan->n_ranks + 1);
     for (int32_t s = 0; s < r->plan->n_stages; s++)
         slots[s] = 1;
     for (int32_t k = 0; k < r->plan->n_ranks; k++)
@@ -297,12 +299,17 @@ void cs_replay_peaks(const struct cs_replay *r, const int32_t *group, const int6
         int32_t g = group[x->stage];
         if (x->op == CS_OP_FWD && keeps) {
             live[g]++;
-            held[x->rank] += saved[x->stage];
+            now[x->rank] += kept[x->stage].saved;
+        } else if (x->op == CS_OP_BWD_INPUT && !x->releases && keeps) {
+            halves[x->stage]++;
+            now[x->rank] += kept[x->stage].held;
         } else if (x->releases && keeps) {
             live[g]--;
-            held[x->rank] -= saved[x->stage];
+            now[x->rank] -= kept[x->stage].saved;
+            now[x->rank] -= halves[x->stage] > 0 ? kept[x->stage].held : 0;
+            halves[x->stage] -= halves[x->stage] > 0;
         }
         slots[g] = live[g] > slots[g] ? live[g] : slots[g];
-        bytes[x->rank] = held[x->rank] > bytes[x->rank] ? held[x->rank] : bytes[x->rank];
+        bytes[x->rank] = now[x->rank] > bytes[x->rank] ? now[x->rank] : bytes[x->rank];
     }
 }

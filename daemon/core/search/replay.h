@@ -48,10 +48,17 @@ struct cs_replay_lanes {
  * makespan. */
 int64_t cs_replay_run(const struct cs_replay *replay, const int64_t *cost, const int64_t *hop,
                       const struct cs_replay_lanes *lanes, int64_t *scratch);
+
+/* Bytes of a slot on a stage: from its forward to its last backward, and between the halves of a split one. */
+struct cs_replay_kept {
+    int64_t saved, held;
+};
+
 /* Most live slots of every group of stages of one rank (1 where there is no backward), and the most
- * bytes that live slots keep on every rank when a slot of stage s keeps saved[s].
+ * bytes that live slots keep on every rank when a slot of stage s keeps kept[s].
  * group: (n_stages) an index below n_stages; slots: (n_stages) by group; bytes: (n_ranks). */
-void cs_replay_peaks(const struct cs_replay *replay, const int32_t *group, const int64_t *saved,
-                     int32_t *slots, int64_t *bytes, struct cs_arena *scratch);
+void cs_replay_peaks(const struct cs_replay *replay, const int32_t *group,
+                     const struct cs_replay_kept *kept, int32_t *slots, int64_t *bytes,
+                     struct cs_arena *scratch);
 
 #endif

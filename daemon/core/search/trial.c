@@ -33,6 +33,7 @@ static void add_rows(const struct cs_trial *t, int32_t b, struct cs_search_layer
     const int64_t moving =
         h ? cs_context_heads_bytes(&h->attention, &all, seq, most, h->element) : 0;
     l->saved_bytes = cs_share_ns(rows, l->saved_bytes);
+    l->held_bytes = cs_share_ns(rows, l->held_bytes);
     l->work_bytes = cs_share_ns(rows, l->work_bytes - moving) +
                     (h ? cs_context_heads_bytes(&h->attention, &few, seq, room, h->element) : 0);
 }
@@ -53,6 +54,7 @@ static void fill_layers(struct cs_trial *t, int32_t b)
         l->redo_ns = cs_share_ns(share, l->redo_ns);
         l->blind_ns = cs_share_ns(share, l->blind_ns);
         l->saved_bytes = cs_share_ns(share, l->saved_bytes);
+        l->held_bytes = cs_share_ns(share, l->held_bytes);
         l->work_bytes = cs_share_ns(share, l->work_bytes);
         add_rows(t, b, l);
     }
@@ -173,8 +175,10 @@ static void add_part(struct cs_trial *t, int32_t stage, int32_t b, const struct 
     struct cs_trial_part *part = cs_trial_part_of(t, stage, b);
     struct cs_stage *st = &t->plan->stages[stage];
     cs_trial_add_layers(part, l, n);
-    for (int32_t i = 0; i < n; i++)
-        t->saved[stage] += l[i].saved_bytes;
+    for (int32_t i = 0; i < n; i++) {
+        t->kept[stage].saved += l[i].saved_bytes;
+        t->kept[stage].held += l[i].held_bytes;
+    }
     st->fwd_ns += part->fwd_ns;
     st->bwd_input_ns += part->bwd_input_ns;
     st->bwd_weight_ns += part->bwd_weight_ns;
@@ -239,7 +243,7 @@ void cs_trial_lower(struct cs_trial *t)
     t->share = CS_NEW_ARRAY(t->scratch, struct cs_slot_share, n + 1);
     t->group = CS_NEW_ARRAY(t->scratch, int32_t, n + 1);
     t->part = CS_NEW_ARRAY(t->scratch, struct cs_trial_part, (n + 1) * t->problem->n_branches);
-    t->saved = CS_NEW_ARRAY(t->scratch, int64_t, n + 1);
+    t->kept = CS_NEW_ARRAY(t->scratch, struct cs_replay_kept, n + 1);
     t->behind = CS_NEW_ARRAY(t->scratch, int32_t, edges + 1);
     t->hop = CS_NEW_ARRAY(t->scratch, int64_t, CS_FLOWS * (edges + 1));
     for (int32_t b = 0; b < t->llm; b++)

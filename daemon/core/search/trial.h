@@ -30,7 +30,7 @@ struct cs_trial {
     struct cs_slot_share *share; /* (n_stages) */
     int32_t *group;              /* (n_stages) first chunk of its rank and branch */
     struct cs_trial_part *part;  /* (n_stages, n_branches) */
-    int64_t *saved;              /* (n_stages) bytes that a slot keeps */
+    struct cs_replay_kept *kept; /* (n_stages) bytes of a slot */
     int32_t *behind;             /* (n_edges) the layer of its branch whose rows it carries */
     int64_t *hop;                /* (n_edges, CS_FLOWS) */
     int32_t first_stage[CS_SEARCH_MAX_BRANCHES];

@@ -7,7 +7,21 @@
 #include "core/plan/cost/cost.h"
 #include "core/search/problem/problem.h"
 
-enum { CS_PROBLEM_CONTEXTS = 7 /* ranks 1, 2, 4 ... 64 */ };
+enum {
+    CS_PROBLEM_CONTEXTS = 7, /* ranks 1, 2, 4 ... 64 */
+    CS_PROBLEM_CUTS = 2 * CS_PROBLEM_CONTEXTS * CS_PROBLEM_CONTEXTS
+};
+
+/* Graphs as ranks have them, made once; those of one branch at a time. */
+struct cs_problem_cuts {
+    struct cs_problem_cut {
+        int32_t tp, ep;
+        bool sp;
+        const struct cs_graph *graph;
+    } cut[CS_PROBLEM_CUTS];
+
+    int32_t n, branch;
+};
 
 struct cs_problem_builder {
     const struct cs_graph *graph; /* as a rank has it that shares experts with others */
@@ -20,6 +34,7 @@ struct cs_problem_builder {
     const struct cs_spec *spec;
     struct cs_context_work keys[CS_PROBLEM_CONTEXTS], own_keys[CS_PROBLEM_CONTEXTS],
         heads[CS_PROBLEM_CONTEXTS]; /* of 2^i ranks, as what moves; own keys first */
+    struct cs_problem_cuts *cuts;
     const struct cs_graph
         *spread[CS_PROBLEM_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;
@@ -45,7 +60,10 @@ static inline int64_t cs_problem_bytes_ns(int64_t bytes, int64_t bytes_per_s)
 /* numbers that a layer keeps of a row and its level of recompute does not */
 int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer,
                            const struct cs_problem_at *at, enum cs_keep_share share);
-/* saved_bytes and work_bytes of the layer */
+/* The graph as a rank has it that shares matrices and experts of a branch with others. */
+const struct cs_graph *cs_problem_cut(const struct cs_problem_builder *b, int32_t branch,
+                                      const struct cs_problem_at *at);
+/* saved_bytes, held_bytes and work_bytes of the layer */
 void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_layer *layer,
                             const struct cs_problem_at *at, struct cs_search_layer *out);
 /* of a slot's backward: what is made again, given what its forward takes */

@@ -4,10 +4,12 @@
  *   grads       of what trains                                    zero 2: / shards, the same
  *   optimizer   two moments, and an fp32 master below fp32, or    zero 1: / shards
  *               moments alone where state is kept in bf16
- *   activations saved per slot * slots in flight
+ *   activations saved per slot * slots in flight, and what a split backward holds between its
+ *               halves * slots that are there
  *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
  *               gradient that flows: one in use, one on its way
- *   workspace   what communicators take (core/plan/cost/stage/windows.h), and what a layer needs while it runs: logits of the head; under full recompute the
+ *   workspace   what communicators take (core/plan/cost/stage/windows.h), and what a layer needs while it runs
+ *               (core/plan/cost/stage/scratch.h): logits of the head, gradients; under full recompute the
  *               activations of the one layer that is done again. Beside it what zero 2 and 3 make whole, its
  *               gradients, its weights: on a GPU of two layers that follow each other, where one comes or
  *               goes while the other works (core/plan/cost/stage/zero.h)

@@ -440,7 +440,9 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                    .whole = graph,
                                    .device = cluster->device,
                                    .profile = profile,
+                                   .cuts = CS_NEW(arena, struct cs_problem_cuts),
                                    .arena = arena};
+    b.cuts->branch = -1;
     if (graph->n_branches > CS_SEARCH_MAX_BRANCHES)
         return cs_fail(err, CS_PLAN, "the model has %d %s: 1 to %d can be planned",
                        graph->n_branches, CS_NOUN(graph->n_branches, "branch", "branches"),

@@ -30,6 +30,7 @@ struct cs_search_layer {
     struct cs_search_apart weight_apart, grad_apart;
     int64_t n_trained;                   /* parameters of a rank that train */
     int64_t saved_bytes;                 /* per slot in flight */
+    int64_t held_bytes;                  /* ... between the halves of a split backward */
     int64_t work_bytes;                  /* while the layer runs */
     const struct cs_search_heads *heads; /* of work_bytes; NULL: none move */
     bool is_trained, needs_input_grad;

@@ -3,6 +3,7 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/round.h"
+#include "core/plan/cost/stage/scratch.h"
 #include "core/search/problem/builder.h"
 
 int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_layer *layer,
@@ -45,19 +46,53 @@ static int64_t kept_bytes(const struct cs_problem_builder *b, const struct cs_la
            cs_over(row * cs_keep_elements(b->graph, layer, level, CS_KEEP_CUT), at->tp);
 }
 
+static struct cs_problem_cuts *cuts_of(const struct cs_problem_builder *b, int32_t branch)
+{
+    if (b->cuts->branch != branch)
+        *b->cuts = (struct cs_problem_cuts){.branch = branch};
+    return b->cuts;
+}
+
+const struct cs_graph *cs_problem_cut(const struct cs_problem_builder *b, int32_t branch,
+                                      const struct cs_problem_at *at)
+{
+    struct cs_problem_cuts *all = cuts_of(b, branch);
+    const int32_t ep = at->ep > 1 ? at->ep : 1;
+    for (int32_t i = 0; i < all->n; i++)
+        if (all->cut[i].tp == at->tp && all->cut[i].ep == ep && all->cut[i].sp == at->sp)
+            return all->cut[i].graph;
+    struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
+    struct cs_tp_view view = {.graph = b->whole};
+    tp[branch] = (struct cs_tp){/* the last has what is left */
+                                .ranks = at->tp,
+                                .at = at->tp - 1,
+                                .ep = ep,
+                                .ep_at = ep - 1,
+                                .splits_rows = at->sp};
+    if (at->tp > 1 || ep > 1)
+        cs_tp_view_make(b->whole, tp, b->arena, &view);
+    CS_ASSERT(all->n < CS_PROBLEM_CUTS);
+    all->cut[all->n++] = (struct cs_problem_cut){at->tp, ep, at->sp, view.graph};
+    return view.graph;
+}
+
+/* as plans count it */
+static void count_scratch(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                          const struct cs_problem_at *at, struct cs_search_layer *out)
+{
+    const int element = cs_device_element_bytes(b->device);
+    const struct cs_graph *cut = cs_problem_cut(b, b->whole->modules[layer->module].branch, at);
+    const struct cs_layer *own = &cut->layers[layer->id];
+    out->work_bytes += cs_layer_scratch_bytes(cut, own, at->rows, at->recompute, element);
+    out->held_bytes = cs_layer_held_bytes(cut, own, at->rows, at->recompute, element);
+}
+
 void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_layer *layer,
                             const struct cs_problem_at *at, struct cs_search_layer *out)
 {
-    const struct cs_arch *arch = cs_layer_arch(b->graph, layer);
-    out->saved_bytes = kept_bytes(b, layer, at, CS_RECOMPUTE_NONE);
-    if (layer->kind == CS_LAYER_HEAD)
-        out->work_bytes = cs_over(at->work.label_rows, at->cp) * 4 * cs_over(arch->vocab, at->tp);
     if (at->context && layer->attention >= 0)
         count_exchange(b, layer, at, out);
-    if (cs_problem_dropped(b, layer, at, CS_KEEP_ALL) == 0)
-        return;
-    if (at->recompute == CS_RECOMPUTE_FULL)
-        out->work_bytes += out->saved_bytes;
+    count_scratch(b, layer, at, out);
     out->saved_bytes = kept_bytes(b, layer, at, at->recompute);
 }
 

@@ -168,6 +168,22 @@ static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan 
                             element);
 }
 
+int64_t cs_layer_scratch_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                               int64_t rows, enum cs_recompute recompute, int element)
+{
+    if (layer->kind == CS_LAYER_BLOCK)
+        return block_bytes(graph, layer, rows, recompute, element);
+    if (layer->kind == CS_LAYER_HEAD)
+        return head_bytes(&graph->modules[layer->module].arch, rows, element);
+    return 0;
+}
+
+int64_t cs_layer_held_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                            int64_t rows, enum cs_recompute recompute, int element)
+{
+    return rows * element * cs_keep_held_elements(graph, layer, recompute);
+}
+
 int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
                                int32_t stage, int element)
 {
@@ -177,12 +193,12 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
         const struct cs_layer *layer = &graph->layers[l];
         const int64_t rows =
             cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens);
-        if (layer->kind == CS_LAYER_BLOCK)
-            most = larger(
-                most, block_bytes(graph, layer, rows, (enum cs_recompute)s->recompute, element) +
-                          context_bytes(graph, plan, stage, layer, rows, element));
-        if (layer->kind == CS_LAYER_HEAD)
-            most = larger(most, head_bytes(&graph->modules[layer->module].arch, rows, element));
+        const int64_t exchanged = layer->kind == CS_LAYER_BLOCK
+                                      ? context_bytes(graph, plan, stage, layer, rows, element)
+                                      : 0;
+        most = larger(most,
+                      exchanged + cs_layer_scratch_bytes(graph, layer, rows,
+                                                         (enum cs_recompute)s->recompute, element));
     }
     return most + cs_stage_zero_bytes(graph, plan, stage, element);
 }
@@ -194,8 +210,10 @@ int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *
     int64_t bytes = 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
-        bytes += cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens) *
-                 element * cs_keep_held_elements(graph, layer, (enum cs_recompute)s->recompute);
+        bytes += cs_layer_held_bytes(
+            graph, layer,
+            cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens),
+            (enum cs_recompute)s->recompute, element);
     }
     return bytes;
 }

@@ -4,8 +4,15 @@
 #ifndef CS_PLAN_COST_SCRATCH_H
 #define CS_PLAN_COST_SCRATCH_H
 
+#include "core/model/keeps.h"
 #include "core/plan/plan.h"
 
+/* Scratch bytes of a layer, as a rank has it (cs_tp_view), with rows of its own; not what a context exchanges. */
+int64_t cs_layer_scratch_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                               int64_t rows, enum cs_recompute recompute, int element);
+/* What it keeps of a slot beside saved_bytes between the halves of a split backward. */
+int64_t cs_layer_held_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                            int64_t rows, enum cs_recompute recompute, int element);
 /* Scratch bytes of the largest action of a stage, beside what is kept, with what ZeRO makes whole
  * meanwhile. element: bytes of a weight
  * or activation element (cs_device_element_bytes). */
