@@ -12,12 +12,12 @@ static enum cs_status check_encoder(const struct cs_graph *graph, const struct c
                                     int32_t b, int32_t given, struct cs_err *err)
 {
     const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
+    const struct cs_placing_words words = cs_placing_words(placing, b);
     if (!placing->place[b]->has_own_ranks && given > 1 && given != placing->cp)
-        return cs_fail(
-            err, CS_PLAN,
-            "plan.parallel.%s.cp = %d: with modality %s encoders are on ranks of %s, which "
-            "has cp = %d; set the same, or leave it away",
-            name, given, placing->place[b]->modality, llm, placing->cp);
+        return cs_fail(err, CS_PLAN,
+                       "plan.parallel.%s.cp = %d: with %s %s encoders are on ranks of %s, which "
+                       "has cp = %d; set the same, or leave it away",
+                       name, given, words.key, words.word, llm, placing->cp);
     return CS_OK;
 }
 

@@ -118,6 +118,15 @@ enum cs_status cs_placing_make(const struct cs_spec *spec, const struct cs_graph
     return choose_chunks(spec, graph, out, err);
 }
 
+struct cs_placing_words cs_placing_words(const struct cs_placing *placing, int32_t branch)
+{
+    const struct cs_placement_info *place = placing->place[branch],
+                                   *own = &cs_placement_table[CS_PLACE_OWN];
+    return place == placing->usual
+               ? (struct cs_placing_words){"modality", place->modality, own->modality}
+               : (struct cs_placing_words){"place", place->name, own->name};
+}
+
 bool cs_placing_has_copies(const struct cs_placing *placing)
 {
     for (int32_t b = 0; b < placing->n_branches; b++)

@@ -35,6 +35,13 @@ enum cs_status cs_placing_make(const struct cs_spec *spec, const struct cs_graph
 /* any encoder is copied to the ranks of the LLM; its cut is one stage */
 bool cs_placing_has_copies(const struct cs_placing *placing);
 
+/* Which key puts a branch where it is, as what, and what would give it ranks of its own: for errors. */
+struct cs_placing_words {
+    const char *key, *word, *own;
+};
+
+struct cs_placing_words cs_placing_words(const struct cs_placing *placing, int32_t branch);
+
 /* stages in dataflow order, names, ids, layers, ranks and shares, see make/planner.h; the LLM's cut
  * has chunks times its ranks. CS_PLAN when the counts do not allow it. */
 enum cs_status cs_place_stages(const struct cs_graph *graph, const struct cs_placing *placing,

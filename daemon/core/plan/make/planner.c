@@ -51,13 +51,17 @@ static enum cs_status refuse_count(const struct cs_planner *p, int32_t b, int32_
                                    int32_t chunks, struct cs_err *err)
 {
     const struct cs_branch *branch = &p->graph->branches[b];
+    const int32_t n = branch->n_layers;
+    const bool has_few = chunks <= n, cuts_less = !has_few && 2 * pp <= n;
     if (chunks > 1)
         return cs_fail(err, CS_PLAN,
                        "schedule %s cuts each of the %d stage%s of %s in %d chunk%s: %d layers are "
-                       "needed, it has %d; choose plan.parallel.%s.pp <= %d, or 1f1b",
+                       "needed, it has %d; choose plan.parallel.%s.%s <= %d, or 1f1b",
                        p->plan->schedule, pp, CS_PLURAL(pp), branch->name, chunks,
-                       CS_PLURAL(chunks), pp * chunks, branch->n_layers, branch->name,
-                       branch->n_layers / chunks);
+                       CS_PLURAL(chunks), pp * chunks, n, branch->name, cuts_less ? "vpp" : "pp",
+                       cuts_less ? n / pp
+                       : has_few ? n / chunks
+                                 : n / 2);
     return cs_fail(err, CS_PLAN,
                    "plan.parallel.%s.pp = %d asks for more stages than layers: branch %s "
                    "has %d layer%s; choose pp <= %d",
@@ -160,14 +164,15 @@ static enum cs_status choose_replicas(struct cs_planner *p, struct cs_err *err)
             p->placing.dp[b] = p->plan->dp;
         if (p->placing.dp[b] == p->plan->dp)
             continue;
+        const struct cs_placing_words words = cs_placing_words(&p->placing, b);
         if (!p->placing.place[b]->has_own_ranks)
             return cs_fail(
                 err, CS_PLAN,
-                "plan.parallel.%s.dp is %d, that of %s %d: with modality %s they are on "
+                "plan.parallel.%s.dp is %d, that of %s %d: with %s %s they are on "
                 "the same ranks; set one dp for both, or as many as there are ranks of a "
-                "stage, or choose modality encoder-parallel",
+                "stage, or choose %s %s",
                 graph->branches[b].name, p->placing.dp[b], graph->branches[graph->llm].name,
-                p->plan->dp, p->placing.place[b]->modality);
+                p->plan->dp, words.key, words.word, words.key, words.own);
     }
     return CS_OK;
 }

@@ -33,12 +33,14 @@ static enum cs_status share_ranks(const struct cs_graph *graph, struct cs_placin
         const char *name = graph->branches[b].name, *llm = graph->branches[graph->llm].name;
         if (placing->place[b]->has_own_ranks || placing->tp[b] == of_llm)
             continue;
+        const struct cs_placing_words words = cs_placing_words(placing, b);
         if (placing->tp[b] != 1)
             return cs_fail(err, CS_PLAN,
-                           "plan.parallel.%s.tp is %d, that of %s %d: with modality %s they are on "
+                           "plan.parallel.%s.tp is %d, that of %s %d: with %s %s they are on "
                            "the same ranks; set one tp for both, or leave it away to share the "
-                           "items of %s, or choose modality encoder-parallel",
-                           name, placing->tp[b], llm, of_llm, placing->place[b]->modality, name);
+                           "items of %s, or choose %s %s",
+                           name, placing->tp[b], llm, of_llm, words.key, words.word, name,
+                           words.key, words.own);
         placing->branch_cp[b] *= of_llm;
     }
     return CS_OK;
