@@ -291,19 +291,24 @@ static bool is_one_stopped(void)
     return false;
 }
 
-/* "ready": it waits for ever; "halt": it computes, then is stopped, and others wait for ever; "gone": it is stopped, and
- * others give up */
+/* "ready": it waits for ever; "late": it computes for long, and others wait for it; "halt": it computes, then is stopped,
+ * and others wait for ever; "gone": it is stopped, and others give up */
 static void get_ready(const struct fake *f)
 {
-    const int64_t until_ns = cs_now_ns() + 500000000;
-    const bool has_halt = has_fault(f->rank, 0, "halt"), has_gone = has_fault(f->rank, 0, "gone");
+    enum { HALT_MS = 500, LATE_MS = 3500 };
+
+    const bool has_halt = has_fault(f->rank, 0, "halt"), has_gone = has_fault(f->rank, 0, "gone"),
+               is_late = has_fault(f->rank, 0, "late");
+    const int64_t until_ns = cs_now_ns() + 1000000 * (int64_t)(is_late ? LATE_MS : HALT_MS);
     if (has_fault(f->rank, 0, "ready"))
         pause();
-    while (has_halt && cs_now_ns() < until_ns)
+    while ((has_halt || is_late) && cs_now_ns() < until_ns)
         ;
     if (has_halt || has_gone)
         kill(getpid(), SIGSTOP);
     for (int r = 0; r < f->plan->n_ranks; r++) {
+        if (r != f->rank && has_fault(r, 0, "late"))
+            sleep_ms(LATE_MS);
         if (r != f->rank && has_fault(r, 0, "halt"))
             pause();
         if (r == f->rank || !has_fault(r, 0, "gone"))

@@ -103,6 +103,17 @@ static void a_rank_that_is_stopped_at_the_start_is_named_not_who_waits(void **st
     check_failure(job, "1:0:halt", 1, parts);
 }
 
+/* Ranks that have met nobody yet do nothing at all, for longer than a rank may stand still. */
+static void who_waits_at_the_start_for_one_that_computes_is_not_blamed(void **state)
+{
+    struct pretend_job *job = *state;
+    job->options.hang_ns = 200000000;
+    pretend_write(job, 12, 0, "");
+    setenv("FAKE_FAULT", "1:0:late", 1);
+    assert_int_equal(pretend_run(job), CS_OK);
+    assert_false(pretend_has_note(job, "stands still"));
+}
+
 static void a_stopped_rank_is_named_when_others_give_up(void **state)
 {
     static const char *const parts[] = {"rank 1 (llm.0) stands still before its first step",
@@ -279,6 +290,7 @@ int main(int argc, char **argv)
         LIFE(a_stopped_rank_is_named_then_fails_the_job),
         LIFE(a_rank_that_never_gets_ready_fails_the_job),
         LIFE(a_rank_that_is_stopped_at_the_start_is_named_not_who_waits),
+        LIFE(who_waits_at_the_start_for_one_that_computes_is_not_blamed),
         LIFE(a_stopped_rank_is_named_when_others_give_up),
         LIFE(a_rank_that_is_stopped_when_it_is_done_does_not_last_for_ever),
         LIFE(a_feeder_that_never_gets_ready_fails_the_job),

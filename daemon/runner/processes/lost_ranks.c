@@ -125,32 +125,54 @@ static bool is_awaited(const struct cs_runner *r, const struct cs_child *child)
            (is_start ? !child->is_ready : child->is_done && child->rank >= 0);
 }
 
-/* A process that gets ready, or that closes what it has, shows no steps: it stands still when it neither computes nor
- * reads. A stopped one is to blame rather than those that wait for it, however long they do. */
+/* Returns whether it is a rank that others may wait for: it is busy. Who only waits has a tick or a fault now and then. */
+static bool look_at_process(struct cs_runner *r, struct cs_child *child, int64_t now_ns)
+{
+    enum { BUSY = 3 };
+
+    const struct cs_procstat now = cs_procstat(child->pid);
+    const uint64_t more = now.activity - child->activity;
+    child->is_stopped = now.state == 'T';
+    if (more > 0 || child->active_ns <= r->blame_from_ns) {
+        child->activity = now.activity;
+        child->active_ns = now_ns;
+        child->is_hang_told = false;
+    }
+    return child->rank >= 0 && more >= BUSY && !child->is_stopped;
+}
+
+/* Ranks wait for each other: while one is busy, none that waits stands still. */
+static void forgive_waits(struct cs_runner *r, int64_t now_ns)
+{
+    for (int i = 0; i < r->generation.n_ranks; i++)
+        if (is_awaited(r, &r->child[i]) && !r->child[i].is_stopped)
+            r->child[i].active_ns = now_ns;
+}
+
+/* A process that gets ready, or that closes what it has, shows no steps: it stands still when neither it nor any rank
+ * that it may wait for computes or reads. A stopped one is to blame rather than those that wait for it, however long
+ * they do. */
 static enum cs_status look_at_processes(struct cs_runner *r, int64_t now_ns, struct cs_err *err)
 {
     struct cs_child *stuck = NULL;
-    bool is_stopped = false;
+    bool is_busy = false;
+    for (int i = 0; i <= r->generation.n_ranks; i++)
+        if (is_awaited(r, &r->child[i]))
+            is_busy = look_at_process(r, &r->child[i], now_ns) || is_busy;
+    if (is_busy)
+        forgive_waits(r, now_ns);
     for (int i = 0; i <= r->generation.n_ranks; i++) {
         struct cs_child *child = &r->child[i];
-        if (!is_awaited(r, child))
-            continue;
-        const struct cs_procstat now = cs_procstat(child->pid);
-        if (now.activity != child->activity || child->active_ns <= r->blame_from_ns) {
-            child->activity = now.activity;
-            child->active_ns = now_ns;
-            child->is_hang_told = false;
-        }
-        const bool has_stopped = now.state == 'T';
-        if (stuck == NULL || has_stopped > is_stopped ||
-            (has_stopped == is_stopped && child->active_ns < stuck->active_ns)) {
+        if (is_awaited(r, child) &&
+            (stuck == NULL || child->is_stopped > stuck->is_stopped ||
+             (child->is_stopped == stuck->is_stopped && child->active_ns < stuck->active_ns)))
             stuck = child;
-            is_stopped = has_stopped;
-        }
     }
+    if (stuck == NULL)
+        return CS_OK;
     const int64_t limit_ns = r->options->hang_ns, soon_ns = STOPPED_SECONDS * second_ns;
-    const int64_t patience_ns = is_stopped && soon_ns < limit_ns ? soon_ns : limit_ns;
-    if (stuck == NULL || now_ns - stuck->active_ns <= patience_ns)
+    const int64_t patience_ns = stuck->is_stopped && soon_ns < limit_ns ? soon_ns : limit_ns;
+    if (now_ns - stuck->active_ns <= patience_ns)
         return CS_OK;
     return tell_stuck(r, stuck, now_ns - stuck->active_ns, limit_ns, err);
 }

@@ -54,8 +54,10 @@ struct cs_child {
     uint32_t n_events, cap_events;
     uint64_t n_reports; /* worker.step messages */
     bool is_hang_told;
-    uint64_t activity; /* of its process (cs_procstat) while it gets ready */
-    int64_t active_ns; /* when that last grew */
+    /* of its process while it gets ready, or closes what it has (cs_procstat) */
+    uint64_t activity;
+    int64_t active_ns; /* when that last grew, or that of a rank which it may wait for */
+    bool is_stopped;
 };
 
 /* What is known of one published manifest: the feeder's announcement and every rank's report. */
