@@ -150,6 +150,8 @@ int main(int argc, char **argv)
         cs_say(stderr, "cornstarch-worker: %s\n", err.text);
         return EXIT_FAILED;
     }
+    /* what libraries say is in the log when they say it, however this process ends */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const enum cs_status status = run(control, &boot, &session, &err);
     if (status != CS_OK && status != CS_INTERRUPTED) {
         report_error(control, &boot, session.step, &err);

@@ -9,6 +9,11 @@ unset CUDA_VISIBLE_DEVICES
 . "$(dirname "$0")/../support/e2e.sh"
 export CORNSTARCH_FAKE_NVML=$work/cards
 printf 'count 2\n1 power error 3\n' >cards
+# workers find a plugin that is none, and that prints what it has to say
+export CORNSTARCH_WORKER=$work/gpu/bin/cornstarch-worker
+mkdir -p gpu/bin gpu/lib
+cp "$bin/cornstarch-worker" gpu/bin/
+cp "${CORNSTARCH_NVML%nvml.so}talks.so" gpu/lib/libcornstarch-cuda.so
 make_data 64
 
 # --- what there is
@@ -45,6 +50,7 @@ rc=0
 id=$("$C" jobs --json | field jobs.0.id)
 [ "$(job "$id" plan_hash)" = "$hash" ] || fail "previewed $hash, run $(job "$id" plan_hash)"
 job "$id" reason | grep -q 'cuda' || fail "reason: $(job "$id" reason)"
+grep -q 'a library has a word to say' "$jobs/$id"/logs/*.log || fail "what a library says of a failure is not in a log"
 [ "$("$C" plan here.lua --json --devices cpu:8 | field plans.0.hash)" != "$hash" ] || fail "--devices changes nothing"
 write_job large.lua vision=1 llm=2
 expect_rc 4 "$C" plan large.lua
