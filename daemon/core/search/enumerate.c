@@ -258,6 +258,21 @@ static bool is_alike(const struct walk *w, int32_t b, const struct cs_choice *c)
     return own->tp == its->tp && own->cp == its->cp;
 }
 
+/* The same encoder is laid out over all ranks of the LLM's stage, too. */
+static bool has_same_on_all(const struct walk *w, int32_t b, const struct cs_choice *c,
+                            int32_t block)
+{
+    const struct cs_search_option *own = &w->problem->branch[b].option[c->option];
+    for (int32_t i = 0; i < w->branch[b].n; i++) {
+        const struct cs_choice *x = &w->branch[b].at[i];
+        const struct cs_search_option *o = &w->problem->branch[b].option[x->option];
+        if (x->place == c->place && x->block == block && o->tp == own->tp && o->sp == own->sp &&
+            o->recompute == own->recompute)
+            return true;
+    }
+    return false;
+}
+
 /* replicas of the branch and its share of a slot; false: it cannot be beside that LLM */
 static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
@@ -287,6 +302,8 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
     if (c->place == CS_PLACE_REPLICATED)
         return own->tp == o->tp && own->cp == o->cp && (fixed <= 0 || fixed == w->dp);
     parts = its->block / c->block;
+    if (parts > 1 && has_same_on_all(w, b, c, its->block))
+        return false; /* one job, whose ranks share the items anyway */
     p->dp = w->dp * its->pp * parts;
     struct cs_share share = cs_share_of(&w->problem->branch[b], parts, 1);
     p->total_ns = cs_share_ns(share, c->total_ns);

@@ -17,7 +17,7 @@ local function found(more)
   return cs.search(args)
 end
 local function check(search, is_meant)
-  local n = 0
+  local n, number_of = 0, {}
   for i, row in ipairs(search:plans()) do
     assert(row.runs, row.why_not_run)
     if is_meant(row) then
@@ -25,6 +25,8 @@ local function check(search, is_meant)
       local plan = search:plan(i)
       local ns = math.floor(plan:step_ms() * 1e6 + 0.5)
       assert(math.abs(ns - row.job.step_ns) <= 1, ("plan %d: %d and %d"):format(i, ns, row.job.step_ns))
+      assert(not number_of[plan:hash()], ("plans %d and %d are one job"):format(number_of[plan:hash()] or 0, i))
+      number_of[plan:hash()] = i
       assert(plan:ranks() == row.ranks, ("plan %d: %d and %d ranks"):format(i, plan:ranks(), row.ranks))
     end
   end
@@ -32,5 +34,6 @@ local function check(search, is_meant)
 end
 check(found { modality = "mixed" }, function(row) return row.modality == "mixed" end)
 check(found { schedule = "interleaved" }, function(row) return row.parallel.llm.vpp > 2 end)
+check(found { modality = "encoder-colocated", parallel = { llm = { tp = 2, cp = 2 } } }, function() return true end)
 check(found {}, function(row) return row.modality == "encoder-colocated" end)
 return found { modality = "mixed" }:plan(1)
