@@ -7,7 +7,7 @@
 #include "core/plan/cost/bytes.h"
 #include "core/plan/cost/links.h"
 #include "core/plan/cost/round.h"
-#include "core/plan/cost/stage/windows.h"
+#include "core/plan/cost/windows.h"
 
 struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char *branch)
 {
