@@ -1,9 +1,6 @@
 /* A candidate on its way to a plan value: layers with its share of a slot, what a stage of them takes. */
 #include "core/search/trial.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/plan/context.h"
 #include "core/plan/cost/round.h"
 #include "core/sched/traits.h"
