@@ -7,7 +7,7 @@
 #include "core/base/system/cores.h"
 #include "core/base/units.h"
 #include "core/data/data_threads.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"

@@ -5,7 +5,7 @@
 #include "console/store/store.h"
 #include "core/base/str.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/cost/stage/buckets.h"
 #include "core/plan/json/plan_json.h"
 #include "core/wire/wire.h"

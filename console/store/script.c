@@ -3,7 +3,7 @@
 
 #include "console/store/store.h"
 #include "core/base/str.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/predict.h"

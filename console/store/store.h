@@ -15,7 +15,7 @@
 #include "console/store/timeline.h"
 #include "core/base/system/log.h"
 #include "core/model/graph.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/trace/series.h"
 
 enum {

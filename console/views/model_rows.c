@@ -10,7 +10,7 @@
 #include "console/whatif/groups.h"
 #include "core/base/str.h"
 #include "core/base/units.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 const struct cs_column cs_model_columns[CS_MODEL_COLUMNS] = {
     {"",        9,  9,  0, CS_ALIGN_LEFT }, /* badge */

@@ -9,7 +9,7 @@
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/search/search.h"
 
 enum { MOST_OTHERS = 4 };

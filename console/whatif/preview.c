@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/str.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/span_keys.h"
 

@@ -10,7 +10,7 @@
 #ifndef CS_CONSOLE_WHATIF_VARIANT_H
 #define CS_CONSOLE_WHATIF_VARIANT_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/plan/layout.h"
 #include "core/sched/sim/calibrate.h"
 

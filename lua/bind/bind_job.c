@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/make/planner.h"
 #include "lua/base/json.h"
 #include "lua/base/paths.h"

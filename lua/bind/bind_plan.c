@@ -6,7 +6,7 @@
 #include "core/base/units.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/forecast.h"

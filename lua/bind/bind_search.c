@@ -4,7 +4,7 @@
 #include "core/base/system/clock.h"
 #include "core/model/placements.h"
 #include "core/model/schedules.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"
 #include "lua/bind/preview_document.h"

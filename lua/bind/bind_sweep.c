@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/sched/sim/forecast.h"
 #include "lua/base/json.h"
 #include "lua/bind/bind.h"

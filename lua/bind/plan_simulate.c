@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/sched/sim/forecast.h"
 #include "lua/base/lists.h"
 #include "lua/bind/bind.h"

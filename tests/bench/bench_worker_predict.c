@@ -25,7 +25,7 @@
 
 #include "bench/vlm.h"
 #include "core/base/system/clock.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "worker/measure/measure.h"

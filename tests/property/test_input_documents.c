@@ -11,7 +11,7 @@
 #include "core/arch/families/families.h"
 #include "core/arch/read/composite.h"
 #include "core/arch/read/config.h"
-#include "core/plan/cost/profile_keys.h"
+#include "core/plan/cost/basis/profile_keys.h"
 #include "input/data/record/record.h"
 #include "input/media/processor.h"
 #include "input/tok/files/keys.h"

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/edges.h"
+#include "core/plan/cost/links/edges.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"

@@ -1,6 +1,6 @@
 /* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stretch.h"
 #include "core/plan/plan.h"

@@ -1,6 +1,6 @@
 /* Plans of small real models: cuts, ranks, gradients, budgets, refusals. */
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/windows.h"
+#include "core/plan/cost/links/windows.h"
 #include "core/plan/derive.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"

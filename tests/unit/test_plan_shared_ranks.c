@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/edges.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/experts.h"
+#include "core/plan/cost/links/edges.h"
 #include "core/plan/cost/tensors.h"
 #include "core/plan/json/plan_json.h"
 #include "support/planned.h"

@@ -1,6 +1,6 @@
 /* What replicas cost a step where sums and weights travel while the device computes: closed forms
  * of all hidden, partly hidden and not hidden, alone and through the simulator; and in slots. */
-#include "core/plan/cost/beside.h"
+#include "core/plan/cost/links/beside.h"
 #include "core/plan/cost/stage/buckets.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/json/plan_json.h"

@@ -1,10 +1,10 @@
 /* Plans from measured costs: cuts and times follow the profile, what is frozen leaves its parts
  * out, what was measured on something else is refused. */
-#include "core/plan/cost/beside.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/links/beside.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
 

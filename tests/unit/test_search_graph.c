@@ -10,7 +10,7 @@
 
 #include "core/base/system/stop.h"
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stage/stages.h"
 #include "core/plan/make/planner.h"

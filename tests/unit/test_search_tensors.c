@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/plan/cost/cost.h"
-#include "core/plan/cost/profile.h"
 #include "core/plan/cost/stage/scratch.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/predict.h"

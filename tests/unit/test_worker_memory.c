@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/model/keeps.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/stage/scratch.h"
 #include "core/sched/proof/kept.h"
 #include "support/lazy_device.h"

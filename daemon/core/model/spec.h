@@ -147,7 +147,7 @@ struct cs_spec {
     struct cs_spec_group *groups;
     int32_t n_groups;
     const char *modality, *schedule, *stages, *stripes, *plan_hash;
-    const json_t *profile; /* measured costs (core/plan/cost/profile.h), NULL: none */
+    const json_t *profile; /* measured costs (core/plan/cost/basis/profile.h), NULL: none */
     const json_t *cluster; /* an object, or NULL or the string "here": the ranks of this machine */
     struct cs_spec_parallel parallel[CS_MAX_ENCODERS + 1];
     int32_t n_parallel;

@@ -1,6 +1,6 @@
 /* How rows of an edge go from the layout of one stage to that of another, and their gradients back: the
  * cheapest of a few primitives. It follows from who has which rows and who needs which, by the ranks of both
- * stages; only whether a message is striped is a choice, by what it costs (core/plan/cost/edges.h).
+ * stages; only whether a message is striped is a choice, by what it costs (core/plan/cost/links/edges.h).
  * Source: heterogeneity, boundaries.
  *
  * A part of a stage is the ranks that share its matrices, all of which have the same rows; parts are lanes

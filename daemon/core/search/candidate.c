@@ -1,7 +1,7 @@
 /* What follows from a candidate alone: shares of slots, times of layers and collectives, modality. */
 #include "core/search/candidate.h"
 
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 
 struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times)
 {

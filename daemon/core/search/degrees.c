@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/round.h"
 
 /* of an option like the trial's but for its cp, with the same going between ranks; NULL: the problem has none */
 static const struct cs_search_layer *layers_with(const struct cs_trial *t, int32_t cp)

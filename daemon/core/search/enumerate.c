@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/system/stop.h"
-#include "core/plan/cost/beside.h"
+#include "core/plan/cost/links/beside.h"
 #include "core/search/choices.h"
 
 struct pick {

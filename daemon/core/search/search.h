@@ -18,7 +18,7 @@
  * gradients in every slot; 3 also gathers weights in every forward and backward. Of recompute and
  * zero the cheapest level that fits is taken. Deterministic: bounded by counts, never by time; ties
  * go to less memory, fewer ranks, and the candidate enumerated first. Messages take the time of
- * their edge, both ways, as in a plan of the layout (core/plan/cost/edges.h).
+ * their edge, both ways, as in a plan of the layout (core/plan/cost/links/edges.h).
  *
  * The frozen-blind planner cuts and chooses by 3 F per layer; its choice is shown at true costs and
  * stands among the candidates too, so that the first plan is never slower than it. Published

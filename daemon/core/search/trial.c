@@ -2,7 +2,7 @@
 #include "core/search/trial.h"
 
 #include "core/plan/context.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/sched/traits.h"
 
 int32_t cs_trial_rows_each(const struct cs_trial *t)

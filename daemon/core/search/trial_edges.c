@@ -1,8 +1,8 @@
 /* Edges of a trial: who sends to whom, what a message takes, and what stages do to put its rows together, as in a plan
- * of the same layout (core/plan/cost/edges.h). */
+ * of the same layout (core/plan/cost/links/edges.h). */
 #include "core/plan/context.h"
-#include "core/plan/cost/edges.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/edges.h"
 #include "core/search/trial.h"
 
 static const struct cs_search_feed *feeds_of(const struct cs_trial *t, int32_t b, int32_t *n,

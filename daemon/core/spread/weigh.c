@@ -1,6 +1,6 @@
 /* Weighs samples: the plan's time of a full slot, in proportion to what the sample asks for. */
 #include "core/spread/weigh.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 
 /* Forward and backward of all stages of a branch, for a slot filled to its budgets. Of copies one
  * counts. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/predict.h"

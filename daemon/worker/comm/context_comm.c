@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/plan/cost/windows.h"
+#include "core/plan/cost/links/windows.h"
 #include "worker/comm/group.h"
 
 _Static_assert(CS_WINDOW_RING_BYTES == (int64_t)CS_DEVICE_COMM_RING_BYTES &&

@@ -2,7 +2,7 @@
 #ifndef CS_WORKER_MEASURE_FIT_H
 #define CS_WORKER_MEASURE_FIT_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 /* n >= 1 points (x[i] > 0, distinct; y[i] >= 0, ns), of which point `main` counts most: it is
  * met nearly exactly. most_unknowns: 1 (b), 2 (b and c) or 3.

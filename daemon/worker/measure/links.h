@@ -3,7 +3,7 @@
 #ifndef CS_WORKER_MEASURE_LINKS_H
 #define CS_WORKER_MEASURE_LINKS_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 #include "worker/device/device.h"
 
 /* Devices that ranks stand on. open is called by the rank that uses the device, close by the same. */

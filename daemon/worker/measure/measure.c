@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/model/tensor_parallel.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/tensor_share.h"
 #include "core/plan/make/planner.h"
 #include "worker/measure/fit.h"

@@ -1,6 +1,6 @@
 /* Measured costs of a model's layers on this machine: some layers of every kind of every module run
  * alone, at a few numbers of rows, in every way that freezing makes them run: nothing passes, a
- * gradient passes, they train. Quadratics are fitted through the medians (core/plan/cost/profile.h:
+ * gradient passes, they train. Quadratics are fitted through the medians (core/plan/cost/basis/profile.h:
  * what planners read); what a step does beside its layers is measured on the same parameters. What
  * depends on optimizer.state is measured with both, fp32 and bf16, where the device computes in
  * bf16, so that a profile serves either. Links between ranks are measured apart (links.h).
@@ -13,7 +13,7 @@
 #ifndef CS_WORKER_MEASURE_MEASURE_H
 #define CS_WORKER_MEASURE_MEASURE_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 #include "worker/device/device.h"
 
 /* document: a cornstarch.job/1 (its freezing does not matter); class: of the device, goes into the

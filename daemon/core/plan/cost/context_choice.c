@@ -1,9 +1,9 @@
 /* Sums up both ways over the layers of the LLM. */
 #include "core/plan/cost/context_choice.h"
 
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/context_exchanges.h"
-#include "core/plan/cost/round.h"
 #include "core/plan/cost/tensor_share.h"
 
 /* A layer on each of tp ranks, and how that grows. Rows between products are not split: both ways are compared before

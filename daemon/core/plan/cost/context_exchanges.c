@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/links.h"
 
 /* Bytes of the rank with most in exchanges that follow each other: towards attention, and behind it. */
 struct exchanges {

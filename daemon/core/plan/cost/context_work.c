@@ -4,10 +4,10 @@
 #include <math.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/context_exchanges.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/links/links.h"
 #include "core/plan/cost/stretch.h"
 #include "core/plan/tokens/context_map.h"
 

@@ -8,7 +8,7 @@
 #include "core/model/budget.h"
 #include "core/model/graph.h"
 #include "core/plan/cluster.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 struct cs_context_work {
     int32_t ranks;

@@ -15,9 +15,9 @@
 
 #include "core/model/placements.h"
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/experts.h"
-#include "core/plan/cost/round.h"
 #include "core/plan/cost/tensors.h"
 
 static const struct cs_profile_ranks one_rank = {.tp = 1, .cp = 1};

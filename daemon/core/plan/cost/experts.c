@@ -1,9 +1,9 @@
 /* Adds the ways of rows between the ranks of experts to the times of layers. */
 #include "core/plan/cost/experts.h"
 
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/links.h"
 
 /* exchanges that wait for each other: counts (or logits), rows that go, rows that come back */
 enum { WAITS = 3 };

@@ -1,9 +1,9 @@
 /* Rows, halos and states of recurrent layers between the ranks of a context. */
 #include "core/plan/cost/stretch.h"
 
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/links.h"
 
 enum { C = CS_RECURRENT_CHUNK };
 

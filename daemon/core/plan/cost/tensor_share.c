@@ -1,8 +1,8 @@
 /* Divides times of layers over the ranks that share them, as they were measured where they were. */
 #include "core/plan/cost/tensor_share.h"
 
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 
 bool cs_tensor_divides(const struct cs_layer *layer)
 {

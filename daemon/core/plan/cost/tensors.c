@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#include "core/plan/cost/beside.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/links.h"
-#include "core/plan/cost/round.h"
-#include "core/plan/cost/windows.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/beside.h"
+#include "core/plan/cost/links/links.h"
+#include "core/plan/cost/links/windows.h"
 
 struct cs_tensor_ranks cs_tensor_ranks_of(const struct cs_spec *spec, const char *branch)
 {

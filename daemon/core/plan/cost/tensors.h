@@ -6,7 +6,7 @@
 #include "core/model/budget.h"
 #include "core/model/spec.h"
 #include "core/plan/cluster.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/tensor_share.h"
 
 /* On devices second products are made in groups of rows, so that the sum of one is beside the product of the next: so many

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/stage/recompute.h"
 #include "core/plan/cost/stage/zero.h"

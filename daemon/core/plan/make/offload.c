@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 
 bool cs_branch_offloads(const struct cs_spec *spec, const struct cs_graph *graph, int32_t branch)
 {

@@ -1,7 +1,7 @@
 /* How long sums and weights of replicas keep a rank waiting, bucket by bucket. */
 #include "core/sched/sim/overlap.h"
-#include "core/plan/cost/beside.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/links/beside.h"
 #include "core/plan/cost/stage/buckets.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *            next step is prepared and begins; a layer of its forward waits for its own bucket, and
  *            what is late delays all that follows. A step pays the longest delay.
  *   hidden   time is not free either: computing is slower beside an exchange, and an exchange beside
- *            computing (core/plan/cost/beside.h); what is left, or late, goes on as fast as alone.
+ *            computing (core/plan/cost/links/beside.h); what is left, or late, goes on as fast as alone.
  *
  * Where sums are made in slots (zero 2 and 3) stages have their times, and a step pays what those of its
  * last slot leave.

@@ -1,9 +1,9 @@
 /* What actions cost on a class of devices, and the step time and bubbles that follow. */
 #include "core/sched/sim/predict.h"
 #include "core/base/units.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/edges.h"
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/links/edges.h"
+#include "core/plan/cost/links/links.h"
 
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/limits.h"

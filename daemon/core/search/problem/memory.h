@@ -8,7 +8,7 @@
  *               halves * slots that are there
  *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
  *               gradient that flows: one in use, one on its way
- *   workspace   what communicators take (core/plan/cost/windows.h), and what a layer needs while it runs
+ *   workspace   what communicators take (core/plan/cost/links/windows.h), and what a layer needs while it runs
  *               (core/plan/cost/stage/scratch.h): logits of the head, gradients; under full recompute the
  *               activations of the one layer that is done again. Beside it what zero 2 and 3 make whole, its
  *               gradients, its weights: on a GPU of two layers that follow each other, where one comes or

@@ -4,7 +4,7 @@
 #ifndef CS_SEARCH_PROBLEM_H
 #define CS_SEARCH_PROBLEM_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
 

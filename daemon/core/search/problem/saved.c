@@ -1,8 +1,8 @@
 /* What a rank keeps of a slot for the backward, and what it makes again there. */
 #include "core/model/tensor_parallel.h"
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/stage/scratch.h"
 #include "core/search/problem/builder.h"
 

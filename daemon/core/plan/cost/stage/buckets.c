@@ -2,7 +2,7 @@
  * them. */
 #include "core/plan/cost/stage/buckets.h"
 
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 
 /* What is made for one stage. */
 struct maker {

@@ -3,7 +3,7 @@
 #include "core/plan/cost/stage/recompute.h"
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/layout.h"
 
 enum cs_recompute cs_recompute_asked(const struct cs_spec *spec, const char *branch)

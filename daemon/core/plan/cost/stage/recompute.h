@@ -4,7 +4,7 @@
 
 #include "core/model/keeps.h"
 #include "core/model/spec.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 /* What a spec asks for of a branch. */
 enum cs_recompute cs_recompute_asked(const struct cs_spec *spec, const char *branch);

@@ -3,7 +3,7 @@
 #include "core/plan/cost/stage/scratch.h"
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/plan_schedule.h"
 

@@ -2,9 +2,9 @@
 #include "core/plan/cost/stage/stages.h"
 
 #include "core/plan/context.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/profile.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/profile.h"
+#include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/stage/zero.h"
 
 /* On one rank the tied head reads the embedding's weights, which are updated once; fp32 gradients

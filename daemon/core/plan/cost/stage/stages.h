@@ -2,7 +2,7 @@
 #ifndef CS_PLAN_COST_STAGES_H
 #define CS_PLAN_COST_STAGES_H
 
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 /* Times of a slot and bytes of every stage; cost (graph->n_layers). */
 void cs_stage_costs(const struct cs_graph *graph, const struct cs_device_class *device,

@@ -7,8 +7,8 @@
 #ifndef CS_PLAN_COST_ZERO_H
 #define CS_PLAN_COST_ZERO_H
 
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/profile.h"
 #include "core/plan/plan.h"
 
 /* Layers that have room for what is whole while they run: on a GPU one's comes or goes while the other works, weights

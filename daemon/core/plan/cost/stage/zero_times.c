@@ -9,8 +9,8 @@
  * ranks) everything is awaited where it begins. */
 #include <math.h>
 
-#include "core/plan/cost/beside.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/beside.h"
 #include "core/plan/cost/stage/zero.h"
 
 /* One rank. */

@@ -1,8 +1,8 @@
 /* The keys of a profile. What its lists of numbers hold is checked where they are read. */
-#include "core/plan/cost/profile_keys.h"
+#include "core/plan/cost/basis/profile_keys.h"
 
 #include "core/arch/attention.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 /* clang-format off */
 static const struct cs_doc_key step_keys[] = {

@@ -1,10 +1,10 @@
 /* From measured exchanges, or the link of a class of devices, to times. */
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/round.h"
 
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes)
 {

@@ -4,7 +4,7 @@
 #define CS_PLAN_COST_LINKS_H
 
 #include "core/model/spec.h"
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 /* What so many bytes take over the device's link; none, or a link whose speed is not known, take no time. */
 int64_t cs_link_ns(const struct cs_device_class *device, int64_t bytes);

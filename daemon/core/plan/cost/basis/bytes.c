@@ -1,5 +1,5 @@
 /* What a layer works on in a slot that is filled to its budgets, and how many bytes it keeps. */
-#include "core/plan/cost/bytes.h"
+#include "core/plan/cost/basis/bytes.h"
 
 #include "core/mask/amounts.h"
 #include "core/model/keeps.h"

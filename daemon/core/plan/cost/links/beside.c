@@ -1,9 +1,9 @@
 /* Exchanges and computing on two streams of a device, moment by moment. */
-#include "core/plan/cost/beside.h"
+#include "core/plan/cost/links/beside.h"
 
 #include <math.h>
 
-#include "core/plan/cost/links.h"
+#include "core/plan/cost/links/links.h"
 
 /* multiprocessors that replicas' exchanges hold while they run */
 static const int32_t units_of[CS_LINK_OPS] = {

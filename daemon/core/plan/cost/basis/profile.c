@@ -1,5 +1,5 @@
 /* Reads, checks and writes profiles, and looks up what they measured of a layer. */
-#include "core/plan/cost/profile.h"
+#include "core/plan/cost/basis/profile.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include "core/base/buf.h"
 #include "core/base/hash.h"
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/profile_keys.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/profile_keys.h"
 
 static const char *const kind_names[CS_LAYER_KINDS] = {"embed", "block",     "tap",
                                                        "norm",  "projector", "head"};

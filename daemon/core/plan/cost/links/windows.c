@@ -1,5 +1,5 @@
 /* Counts the rings of a rank. */
-#include "core/plan/cost/windows.h"
+#include "core/plan/cost/links/windows.h"
 
 static int64_t rings(int32_t ranks, int32_t devices_per_node)
 {

@@ -1,10 +1,10 @@
 /* Costs of primitives, and which messages are striped for them. */
-#include "core/plan/cost/edges.h"
+#include "core/plan/cost/links/edges.h"
 
 #include <string.h>
 
-#include "core/plan/cost/bytes.h"
-#include "core/plan/cost/round.h"
+#include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/round.h"
 
 static int64_t over_link(int64_t bytes, int64_t latency_ns, int64_t bytes_per_s)
 {
