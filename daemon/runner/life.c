@@ -10,6 +10,7 @@
 #include "core/wire/wire.h"
 #include "runner/processes/blame.h"
 #include "runner/processes/children.h"
+#include "runner/processes/guilt.h"
 #include "runner/state/lost_files.h"
 #include "runner/state/records.h"
 #include "runner/steps/energy.h"
@@ -19,7 +20,8 @@
 #include "runner/steps/watch.h"
 #include "runner/steps/weights.h"
 
-static const struct timeval decide_time = {.tv_usec = 300000}, grace_time = {.tv_sec = 2};
+static const struct timeval decide_time = {.tv_usec = 300000}, again_time = {.tv_usec = 100000},
+                            grace_time = {.tv_sec = 2};
 
 /* A rank that died while it saved, before anybody told the runner of the save, leaves a part. A
  * directory that could not be locked may hold what another job is writing. */
@@ -75,22 +77,41 @@ void cs_life_fail(struct cs_runner *r, const struct cs_err *err)
     cs_life_check_end(r);
 }
 
+/* Nobody caused anything, or who did is known. */
+static void decide(struct cs_runner *r)
+{
+    struct cs_err err = {0};
+    if (cs_guilt_is_open(r, cs_now_ns() - r->trouble_ns)) {
+        event_add(r->decide, &again_time);
+        return;
+    }
+    r->trouble_ns = 0;
+    if (cs_blame_decide(r, &err) != CS_OK)
+        cs_life_fail(r, &err);
+}
+
+static bool is_ending(const struct cs_runner *r)
+{
+    return r->is_failing || r->is_stop_now || r->is_over || r->is_finishing;
+}
+
 static void on_decide(evutil_socket_t fd, short what, void *user)
 {
     (void)fd;
     (void)what;
     struct cs_runner *r = user;
-    struct cs_err err = {0};
-    if (!r->is_failing && !r->is_over && cs_blame_decide(r, &err) != CS_OK)
-        cs_life_fail(r, &err);
+    for (int i = 0; i <= r->generation.n_ranks; i++)
+        cs_child_drain(&r->child[i]); /* what they have said by now counts */
+    if (!is_ending(r))
+        decide(r);
 }
 
-/* One death brings others within milliseconds: wait for them, then decide who was first. */
+/* One death brings others within milliseconds, in any order: wait for them, then decide who was first. */
 void cs_life_trouble(struct cs_runner *r)
 {
-    if (r->is_failing || r->is_stop_now || r->is_over || r->is_finishing ||
-        event_pending(r->decide, EV_TIMEOUT, NULL))
+    if (is_ending(r) || event_pending(r->decide, EV_TIMEOUT, NULL))
         return;
+    r->trouble_ns = r->trouble_ns != 0 ? r->trouble_ns : cs_now_ns();
     event_add(r->decide, &decide_time);
 }
 

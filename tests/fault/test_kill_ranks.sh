@@ -22,6 +22,9 @@ nothing_left() { # ID PIDS...
   left=$(find "$jobs/$id" -name '*.tmp*')
   [ -z "$left" ] || fail "job $id leaves $left"
 }
+is_ended() { # PID: nothing is left to run, its parent has not looked yet
+  [ "$(awk '{ print $3 }' "/proc/$1/stat")" = Z ]
+}
 has_ckpt() { ls "$jobs/$1/ckpt/" | grep -q '^ckpt-[0-9]*$'; }
 
 beside=$(submit beside.lua)
@@ -85,6 +88,30 @@ done
 expect_rc 0 "$C" logs "$id" --rank 1
 expect_text "libc.so.6(__libc_start_main"
 expect_text "cornstarch-worker: signal 11 in the calls above"
+
+# --- whatever comes first, the word of who has lost it or its end: it was stopped before, so that others wait for it;
+# or the runner was, and finds all of it at once
+for way in stopped runner; do
+  id=$(submit victim.lua)
+  wait_step "$id" 3
+  runner=$(runner_pid "$id")
+  workers=($(children "$runner" cornstarch-worker))
+  feeder=$(children "$runner" cornstarch-feeder)
+  if [ $way = stopped ]; then
+    kill -STOP "${workers[0]}"
+    sleep 0.3
+    kill -KILL "${workers[0]}"
+    kill -CONT "${workers[0]}" 2>/dev/null || true
+  else
+    kill -STOP "$runner"
+    kill -KILL "${workers[0]}"
+    until_true "rank 1 has noticed" is_ended "${workers[1]}"
+    kill -CONT "$runner"
+  fi
+  expect_rc 6 "$C" wait "$id"
+  expect_text "job $id: FAILED: rank 0 (vision.0) died (signal 9) in step "
+  nothing_left "$id" "$runner" "$feeder" "${workers[@]}"
+done
 
 # --- the feeder
 id=$(submit victim.lua)

@@ -2,6 +2,7 @@
 #include "support/pretend_ranks.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@
 #include "runner/processes/procstat.h"
 #include "store/ckpt/checkpoint.h"
 
-enum { CONTROL = 3 };
+/* an end that comes after the words of victims: longer than the runner waits for who is known to have died; than it
+ * waits for whom nothing shows of */
+enum { CONTROL = 3, LATE_END_MS = 1000, FADE_MS = 3500 };
 
 struct fake {
     struct cs_arena *arena;
@@ -45,12 +48,17 @@ struct fake {
         }                                                                                          \
     } while (0)
 
+/* FAKE_FAULT: RANK:STEP:WHAT, several with commas between them */
 static bool has_fault(int rank, int64_t step, const char *what)
 {
     char want[64];
-    const char *fault = getenv("FAKE_FAULT");
-    snprintf(want, sizeof want, "%d:%lld:%s", rank, (long long)step, what);
-    return fault && strcmp(fault, want) == 0;
+    const int n = snprintf(want, sizeof want, "%d:%lld:%s", rank, (long long)step, what);
+    for (const char *fault = getenv("FAKE_FAULT"); fault != NULL; fault = strchr(fault, ',')) {
+        fault += *fault == ',';
+        if (strncmp(fault, want, (size_t)n) == 0 && (fault[n] == '\0' || fault[n] == ','))
+            return true;
+    }
+    return false;
 }
 
 static void say(json_t *msg)
@@ -135,10 +143,28 @@ static void report_error(const struct fake *f, int64_t step, const char *status,
     _exit(1);
 }
 
+static void *die_later(void *unused)
+{
+    (void)unused;
+    sleep_ms(FADE_MS);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* As a process with much on a device: its files are closed, and its end takes long. */
+static void fade(void)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, die_later, NULL) != 0)
+        _exit(96);
+    pthread_exit(NULL);
+}
+
 /* the fault of another rank as its neighbours see it */
 static bool is_victim(const struct fake *f, int64_t step)
 {
-    static const char *const fatal[] = {"kill", "exit", "error", "mute"};
+    static const char *const fatal[] = {"kill", "exit", "error", "mute",
+                                        "fade", "lag",  "tell",  "deaf"};
     for (size_t i = 0; i < CS_ARRAY_LEN(fatal); i++)
         for (int r = 0; r < f->plan->n_ranks; r++)
             if (r != f->rank && has_fault(r, step, fatal[i]))
@@ -159,6 +185,16 @@ static void suffer(struct fake *f, int64_t step)
         _exit(0);
     if (has_fault(f->rank, step, "error"))
         report_error(f, step, "invalid", "the sky is green");
+    if (has_fault(f->rank, step, "fade"))
+        fade();
+    if (has_fault(f->rank, step, "deaf")) /* others have lost it, but it runs */
+        pause();
+    if (has_fault(f->rank, step, "lag") || has_fault(f->rank, step, "tell"))
+        sleep_ms(LATE_END_MS);
+    if (has_fault(f->rank, step, "lag"))
+        kill(getpid(), SIGKILL);
+    if (has_fault(f->rank, step, "tell"))
+        report_error(f, step, "io", "the disk is on fire");
     if (has_fault(f->rank, step, "stop"))
         kill(getpid(), SIGSTOP);
     if (is_victim(f, step))

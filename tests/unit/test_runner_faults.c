@@ -74,6 +74,50 @@ static void a_killed_feeder_is_named(void **state)
     check_failure(*state, "-1:5:kill", -1, parts);
 }
 
+/* Its files are closed, others tell of it, and its end takes its time. */
+static void a_rank_whose_end_comes_after_the_words_of_its_victims_is_named(void **state)
+{
+    static const char *const parts[] = {"rank 0 (vision.0) died (signal 9) in step 4 at ", NULL};
+    check_failure(*state, "0:4:fade", 0, parts);
+}
+
+/* Nothing shows yet that it is about to end. */
+static void a_rank_that_dies_after_the_words_of_its_victims_is_named(void **state)
+{
+    static const char *const parts[] = {"rank 2 (llm.1) died (signal 9) in step 4 at ", NULL};
+    check_failure(*state, "2:4:lag", 2, parts);
+}
+
+static void a_rank_that_tells_after_its_victims_is_named(void **state)
+{
+    static const char *const parts[] = {"rank 2 (llm.1) failed in step 3 at ",
+                                        ": the disk is on fire", NULL};
+    check_failure(*state, "2:3:tell", 2, parts);
+}
+
+static void of_two_that_died_one_is_named_with_the_other(void **state)
+{
+    static const char *const parts[] = {"rank 0 (vision.0) died (signal 9) in step 4 at ",
+                                        "; rank 2 (llm.1) failed beside it", NULL};
+    check_failure(*state, "0:4:kill,2:4:kill", 0, parts);
+}
+
+static void of_two_that_died_the_later_one_counts_as_well(void **state)
+{
+    static const char *const parts[] = {"rank 0 (vision.0) died (signal 9) in step 4 at ",
+                                        "; rank 2 (llm.1) failed beside it", NULL};
+    check_failure(*state, "0:4:fade,2:4:kill", 0, parts);
+}
+
+/* There is no cause to be had: what it said stands, with who else is there. */
+static void a_rank_that_others_have_lost_but_that_runs_is_told_as_such(void **state)
+{
+    static const char *const parts[] = {
+        "rank 0 (vision.0) failed in step 4 at ",
+        ": a peer is gone; rank 1 (llm.0) still runs, without a word", NULL};
+    check_failure(*state, "1:4:deaf", 0, parts);
+}
+
 static void a_stopped_rank_is_named_then_fails_the_job(void **state)
 {
     struct pretend_job *job = *state;
@@ -287,6 +331,12 @@ int main(int argc, char **argv)
         LIFE(an_exit_code_comes_with_the_last_output),
         LIFE(a_worker_that_leaves_without_a_word_is_a_failure),
         LIFE(a_killed_feeder_is_named),
+        LIFE(a_rank_whose_end_comes_after_the_words_of_its_victims_is_named),
+        LIFE(a_rank_that_dies_after_the_words_of_its_victims_is_named),
+        LIFE(a_rank_that_tells_after_its_victims_is_named),
+        LIFE(of_two_that_died_one_is_named_with_the_other),
+        LIFE(of_two_that_died_the_later_one_counts_as_well),
+        LIFE(a_rank_that_others_have_lost_but_that_runs_is_told_as_such),
         LIFE(a_stopped_rank_is_named_then_fails_the_job),
         LIFE(a_rank_that_never_gets_ready_fails_the_job),
         LIFE(a_rank_that_is_stopped_at_the_start_is_named_not_who_waits),

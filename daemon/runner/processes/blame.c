@@ -3,9 +3,12 @@
 #include "runner/processes/blame.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "core/base/units.h"
 #include "core/sched/span_keys.h"
 #include "core/wire/wire.h"
+#include "runner/processes/guilt.h"
 #include "runner/processes/procstat.h"
 #include "runner/state/records.h"
 #include "runner/steps/step_reports.h"
@@ -66,46 +69,24 @@ void cs_blame_where(struct cs_runner *r, const struct cs_child *child, char *out
         snprintf(out, cap, " in step %lld between two actions%s", (long long)step, samples);
 }
 
-/* without a word of what is wrong */
-static bool is_stopped(const struct cs_child *child)
-{
-    return child->pid > 0 && !child->has_exited && child->error.status == CS_OK &&
-           cs_procstat(child->pid).state == 'T';
-}
-
-/* How likely a child is the cause rather than a victim of another's end. */
-static int guilt_of(const struct cs_child *child)
-{
-    enum cs_status status = child->error.status;
-    bool has_ended_badly =
-        child->has_exited && (child->signal || child->exit_code || !child->is_done);
-    if (child->pid <= 0)
-        return 0;
-    if (status == CS_OK && !has_ended_badly)
-        return is_stopped(child) ? 3 : 0; /* whoever waited for it gave up */
-    if (child->has_exited && child->signal)
-        return 5;
-    if (status == CS_OK)
-        return 3; /* ended without a word */
-    if (status == CS_INTERRUPTED)
-        return 1;
-    return status == CS_PEER_GONE || status == CS_TIMEOUT || status == CS_UNREACHABLE ? 2 : 4;
-}
-
 static void describe(struct cs_runner *r, const struct cs_child *child, char *out, size_t cap)
 {
     char name[260], where[400];
+    const bool is_ending = !child->has_exited && cs_procstat(child->pid).is_ending;
     cs_blame_name(r, child, name, sizeof name);
     cs_blame_where(r, child, where, sizeof where);
     const char *last = child->log ? cs_logfile_last(child->log) : "";
     const char *says = last[0] ? "; its last output: " : "";
-    if (is_stopped(child))
+    if (cs_guilt_is_stopped(child))
         snprintf(out, cap, "%s stands still%s (the process is stopped); others waited in vain",
                  name, where);
     else if (child->has_exited && child->signal)
         snprintf(out, cap, "%s died (signal %d)%s%s%.200s", name, child->signal, where, says, last);
     else if (child->error.status != CS_OK)
         snprintf(out, cap, "%s failed%s: %.500s", name, where, child->error.text);
+    else if (is_ending)
+        snprintf(out, cap, "%s died%s, but its process does not come to its end%s%.200s", name,
+                 where, says, last);
     else
         snprintf(out, cap, "%s ended with code %d%s%s%.200s", name, child->exit_code, where, says,
                  last);
@@ -157,15 +138,42 @@ enum cs_status cs_blame(struct cs_runner *r, const struct cs_child *child, const
     return cs_fail(err, CS_JOB_FAILED, "%s", text);
 }
 
+/* Others that did not end because of the culprit, and, of one that has only lost the others, who is still there. */
+static void add_others(const struct cs_runner *r, const struct cs_child *culprit, char *out,
+                       size_t cap)
+{
+    const bool is_victim = cs_guilt_of(culprit) <= CS_GUILT_VICTIM;
+    const struct cs_child *first = NULL;
+    char name[260], more[40] = "";
+    int n = 0;
+    for (int i = 0; i <= r->generation.n_ranks; i++) {
+        const struct cs_child *child = &r->child[i];
+        const bool is_one = is_victim ? child->rank >= 0 && cs_guilt_is_quiet(child)
+                                      : cs_guilt_of(child) >= CS_GUILT_FAILED;
+        if (child == culprit || !is_one)
+            continue;
+        first = first != NULL ? first : child;
+        n++;
+    }
+    if (n == 0)
+        return;
+    cs_blame_name(r, first, name, sizeof name);
+    if (n > 1)
+        snprintf(more, sizeof more, " and %d more", n - 1);
+    if (is_victim)
+        snprintf(out, cap, "; %s%s still %s, without a word", name, more,
+                 CS_NOUN(n, "runs", "run"));
+    else
+        snprintf(out, cap, "; %s%s failed beside it", name, more);
+}
+
 enum cs_status cs_blame_decide(struct cs_runner *r, struct cs_err *err)
 {
-    const struct cs_child *worst = NULL;
-    for (int i = 0; i <= r->generation.n_ranks; i++)
-        if (guilt_of(&r->child[i]) > (worst ? guilt_of(worst) : 0))
-            worst = &r->child[i];
+    const struct cs_child *worst = cs_guilt_worst(r);
     if (worst == NULL)
         return CS_OK;
-    char text[1000];
-    describe(r, worst, text, sizeof text);
+    char text[1300];
+    describe(r, worst, text, 900);
+    add_others(r, worst, text + strlen(text), sizeof text - strlen(text));
     return cs_blame(r, worst, text, err);
 }

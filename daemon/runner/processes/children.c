@@ -162,6 +162,12 @@ void cs_child_send(struct cs_child *child, json_t *msg)
     json_decref(msg);
 }
 
+void cs_child_drain(struct cs_child *child)
+{
+    if (child->conn != NULL)
+        cs_conn_drain(child->conn);
+}
+
 /* Every pair of ranks has a socket with two ends; said before any process is started. */
 static enum cs_status check_files(int n, struct cs_err *err)
 {

@@ -135,6 +135,7 @@ struct cs_runner {
     struct event *tick, *second, *sigterm, *sigint, *sigusr1, *decide, *kill_timer;
     enum cs_job_state state;
     struct cs_err failure; /* why the state is FAILED */
+    int64_t trouble_ns;    /* when a process first died or told of an error, 0: none did */
     json_t *culprit;
     struct cs_measured *measured; /* of this run's first steps; NULL: done */
     int32_t data_threads,
