@@ -25,8 +25,8 @@ struct feeder {
         *batch; /* (batch_samples) the step under way; the first n_carried stay from the last */
     bool *is_carried; /* (batch_samples) */
     int n_carried;
-    int n_in_batch; /* to be freed */
-    struct cs_manifest manifest;
+    int n_in_batch;              /* to be freed */
+    struct cs_manifest manifest; /* its counts are owned */
     struct cs_sources sources;
     bool is_left_out_told;
     bool is_ending;
@@ -58,9 +58,9 @@ static json_t *rows_of(const struct feeder *f)
 
     for (int k = 0; k < m->n_slots; k++) {
         json_t *row = json_array();
-        json_array_append_new(row, json_integer(m->n_tokens[k]));
+        json_array_append_new(row, json_integer(m->slot[k].n_tokens));
         for (int e = 0; e < f->config->budget->n_encoders; e++)
-            json_array_append_new(row, json_integer(m->n_rows[k][e]));
+            json_array_append_new(row, json_integer(m->slot[k].n_rows[e]));
         json_array_append_new(rows, row);
     }
     return rows;
@@ -158,6 +158,12 @@ static int32_t replicas_of(const struct feeder *f)
     return f->config->plan != NULL ? cs_plan_llm_replicas(f->config->plan) : 1;
 }
 
+/* the memory of its counts is used again */
+static void begin_step(struct feeder *f, int64_t step, enum cs_step_kind kind)
+{
+    f->manifest = (struct cs_manifest){.step = step, .kind = kind, .slot = f->manifest.slot};
+}
+
 static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *err)
 {
     int n = (int)f->spec->batch_samples;
@@ -169,7 +175,7 @@ static enum cs_status train_step(struct feeder *f, int64_t step, struct cs_err *
         note_source(f, &f->batch[f->n_in_batch]);
         f->n_in_batch++;
     }
-    f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_TRAIN};
+    begin_step(f, step, CS_STEP_TRAIN);
     CS_TRY(cs_slots_write(f->config->pool, f->config->budget, f->spread, f->batch, n,
                           replicas_of(f), &f->manifest, f->is_carried, err));
     keep_carried(f, f->batch, n);
@@ -210,7 +216,7 @@ static enum cs_status eval_step(struct feeder *f, struct pass *p, int64_t step, 
     if (n == 0)
         return cs_fail(err, CS_INVALID, "%s: no sample to evaluate can be used",
                        cs_source_path(f->eval.source));
-    f->manifest = (struct cs_manifest){.step = step, .kind = CS_STEP_EVAL};
+    begin_step(f, step, CS_STEP_EVAL);
     CS_TRY(cs_slots_write(f->config->pool, f->config->budget, NULL, p->batch, n, replicas_of(f),
                           &f->manifest, p->is_carried, err));
     for (int i = 0; i < p->n; i++) {
@@ -338,6 +344,7 @@ enum cs_status cs_feeder_run(const struct cs_feeder_config *config, struct cs_er
     cs_feed_set_close(&f->eval);
     free(f->batch);
     free(f->is_carried);
+    free(f->manifest.slot);
     free(f);
     return status;
 }

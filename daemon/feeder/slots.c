@@ -72,6 +72,29 @@ static void write_sample(const struct cs_slot_budget *budget, struct cs_slot *sl
     slot->sample_rows[head->n_samples] = head->n_tokens;
 }
 
+/* The samples of a slot are chained in their order: first (n_slots), next (n), -1: none. */
+struct chains {
+    int32_t *first, *next;
+};
+
+static enum cs_status chain(const struct cs_pack_sample *pack, int n, int n_slots,
+                            struct chains *out, struct cs_err *err)
+{
+    *out = (struct chains){.first = malloc((size_t)n_slots * sizeof *out->first),
+                           .next = malloc(((size_t)n + 1) * sizeof *out->next)};
+    if (out->first == NULL || out->next == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for %d slots", n_slots);
+    for (int k = 0; k < n_slots; k++)
+        out->first[k] = -1;
+    for (int i = n - 1; i >= 0; i--) {
+        if (pack[i].slot < 0)
+            continue;
+        out->next[i] = out->first[pack[i].slot];
+        out->first[pack[i].slot] = i;
+    }
+    return CS_OK;
+}
+
 static void close_slot(struct cs_manifest *m, int at, const struct cs_slot *slot)
 {
     cs_manifest_note(m, at, slot);
@@ -85,6 +108,7 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
                               struct cs_err *err)
 {
     struct cs_pack_sample *pack = calloc((size_t)n + 1, sizeof *pack);
+    struct chains chains = {NULL};
     enum cs_status status = CS_OK;
 
     if (pack == NULL)
@@ -110,6 +134,15 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
                          manifest->n_slots, replicas, CS_STEP_MAX_SLOTS);
         goto out;
     }
+    void *grown = realloc(manifest->slot, ((size_t)manifest->n_slots + 1) * sizeof *manifest->slot);
+    if (grown == NULL) {
+        status = cs_fail(err, CS_NO_MEMORY, "no memory for %d slots", manifest->n_slots);
+        goto out;
+    }
+    manifest->slot = grown;
+    status = chain(pack, n, manifest->n_slots, &chains, err);
+    if (status != CS_OK)
+        goto out;
     manifest->n_samples = manifest->trained_tokens = 0;
     for (int k = 0; k < manifest->n_slots; k++) {
         struct cs_slot slot;
@@ -120,14 +153,15 @@ enum cs_status cs_slots_write(struct cs_pool *pool, const struct cs_slot_budget 
         if (k == 0)
             manifest->first_slot = seq;
         *slot.head = (struct cs_slot_head){.step = manifest->step, .slot = k};
-        for (int i = 0; i < n; i++)
-            if (pack[i].slot == k)
-                write_sample(budget, &slot, &samples[i]);
+        for (int32_t i = chains.first[k]; i >= 0; i = chains.next[i])
+            write_sample(budget, &slot, &samples[i]);
         close_slot(manifest, k, &slot);
     }
     for (int i = 0; i < n; i++)
         is_carried[i] = pack[i].slot == -1;
 out:
+    free(chains.first);
+    free(chains.next);
     free(pack);
     return status;
 }

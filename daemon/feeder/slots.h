@@ -8,7 +8,8 @@
 #include "feeder/loader.h"
 
 /* Pack the samples (order kept), spread them over the slots (spread NULL: as packed), take slots,
- * write them, fill everything of *manifest except kind, step and flags, which are the caller's.
+ * write them, fill everything of *manifest except kind, step and flags, which are the caller's:
+ * manifest->slot is NULL or from malloc, and grown; the caller frees it.
  * Within a slot samples keep their order. replicas: the number of slots is a multiple of it, the
  * last ones are empty if need be. is_carried[i] (n): sample i did not fit this step. Not
  * published. */

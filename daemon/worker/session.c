@@ -194,13 +194,17 @@ static void show_step(const struct cs_session *s)
 }
 
 static enum cs_status run_step(struct cs_session *s, const struct cs_manifest *manifest,
-                               struct cs_slot *slots, struct cs_err *err)
+                               struct cs_slot **slots_memory, struct cs_err *err)
 {
     struct cs_step_result result;
     const int64_t start = cs_now_ns();
     if (manifest->n_slots < 1 || manifest->n_slots > CS_STEP_MAX_SLOTS)
         return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots",
                        (long long)manifest->step, manifest->n_slots);
+    struct cs_slot *slots = realloc(*slots_memory, (size_t)manifest->n_slots * sizeof *slots);
+    if (slots == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a step of %d slots", manifest->n_slots);
+    *slots_memory = slots;
     for (int32_t i = 0; i < manifest->n_slots; i++)
         cs_pool_slot(s->pool, manifest, i, &slots[i]);
     CS_TRY(cs_trainer_step(s->trainer, manifest, slots, NULL, &result, err));
@@ -225,7 +229,7 @@ static enum cs_status next_manifest(struct cs_session *s, struct cs_manifest *ma
     return CS_OK;
 }
 
-static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, struct cs_slot *slots,
+static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, struct cs_slot **slots,
                               struct cs_err *err)
 {
     struct cs_manifest manifest = {.flags = s->is_over ? CS_STEP_LAST : 0};
@@ -252,14 +256,12 @@ static enum cs_status run_all(struct cs_session *s, struct cs_saver *saver, stru
 enum cs_status cs_session_run(struct cs_session *session, struct cs_err *err)
 {
     struct cs_saver *saver = NULL;
-    struct cs_slot *slots = calloc(CS_STEP_MAX_SLOTS, sizeof *slots);
+    struct cs_slot *slots = NULL; /* of a step */
     session->step = -1;
-    enum cs_status status = slots != NULL
-                                ? cs_saver_new(session->trainer->params, session->ckpt_dir,
-                                               session->rank, report_save, session, &saver, err)
-                                : cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
+    enum cs_status status = cs_saver_new(session->trainer->params, session->ckpt_dir, session->rank,
+                                         report_save, session, &saver, err);
     if (status == CS_OK)
-        status = run_all(session, saver, slots, err);
+        status = run_all(session, saver, &slots, err);
     cs_saver_free(saver);
     free(slots);
     return status;

@@ -39,7 +39,7 @@ static const struct cs_arg job_args[] = {
     {"eval", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "{ data = ..., every_steps = 500, metric = \"exact_match\", max_samples = 500 }"},
     {"optimizer", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_OPTIM, NULL, "cs.optim.adamw { lr = ... }"},
     {"lr", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_LR, "cs.lr.constant {}", "schedule of the learning rate"},
-    {"batch_samples", CS_ARG_INT, true, NULL, 1, CS_SPEC_MAX_BATCH, 0, NULL, "samples of a step, as many as its 256 slots and the memory of this machine hold"},
+    {"batch_samples", CS_ARG_INT, true, NULL, 1, CS_SPEC_MAX_BATCH, 0, NULL, "samples of a step, as many as its 4096 slots and the memory of this machine hold"},
     {"balance", CS_ARG_STRING, false, "list2d|lpt|entrain|random|stream", 0, 0, 0, "\"list2d\"", "which slot of its step a sample sits in; stream: as they come"},
     {"slot_order", CS_ARG_STRING, false, "kept|searched", 0, 0, 0, "\"kept\"", "searched: the order of a step's slots that takes least on the simulator"},
     {"data_threads", CS_ARG_INT, false, NULL, 0, CS_SPEC_MAX_DATA_THREADS, 0, "0: as the cores of this machine allow", "threads that read samples, decode and resize their pictures; does not change what is trained"},

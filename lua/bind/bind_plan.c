@@ -35,7 +35,7 @@ static const struct cs_arg plan_args[] = {
     {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind|equal-layers", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules; equal-layers: it counts layers alone"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
-    {"slots", CS_ARG_INT, false, NULL, 1, 256, 0, "4", "slots a step is expected to fill"},
+    {"slots", CS_ARG_INT, false, NULL, 1, CS_SPEC_MAX_SLOTS, 0, "4", "slots a step is expected to fill"},
     {"dp", CS_ARG_INT, false, NULL, 1, 1024, 0, "1", "data parallelism: replicas of the language model, and of encoders that have no dp of their own in parallel, on ranks of their own; each runs its share of the slots"},
     {"context", CS_ARG_STRING, false, "lpt|best|exact|uniform|zigzag|striped|random", 0, 0, 0, "\"lpt\"", "with cp: which rank has which rows of a slot; lpt: blocks by their work, the heaviest first"},
     {"context_rows", CS_ARG_INT, false, NULL, 0, 1 << 24, 0, "0", "with cp: rows that a rank takes of a slot before another one shares it, so that short slots stay on one rank and ranks work on different ones; 0: all ranks split every slot"},

@@ -288,7 +288,7 @@ function live_:logs(...) end
 ---@field eval? table { data = ..., every_steps = 500, metric = "exact_match", max_samples = 500 }
 ---@field optimizer cs.optim cs.optim.adamw { lr = ... }
 ---@field lr? cs.lr schedule of the learning rate (default cs.lr.constant {})
----@field batch_samples integer samples of a step, as many as its 256 slots and the memory of this machine hold
+---@field batch_samples integer samples of a step, as many as its 4096 slots and the memory of this machine hold
 ---@field balance? "list2d"|"lpt"|"entrain"|"random"|"stream" which slot of its step a sample sits in; stream: as they come (default "list2d")
 ---@field slot_order? "kept"|"searched" searched: the order of a step's slots that takes least on the simulator (default "kept")
 ---@field data_threads? integer threads that read samples, decode and resize their pictures; does not change what is trained (default 0: as the cores of this machine allow)

@@ -434,7 +434,8 @@ static void fill_slots(struct cs_vlm_worker *w, const struct cs_vlm_options *o,
     struct cs_slot_layout layout;
     cs_slot_layout_make(&job->plan->budget, &layout);
     char *pool = w->pool = calloc((size_t)o->slots, layout.bytes);
-    w->manifest = (struct cs_manifest){.n_slots = o->slots, .n_samples = o->slots};
+    w->manifest =
+        (struct cs_manifest){.n_slots = o->slots, .n_samples = o->slots, .slot = w->counts};
     for (int s = 0; s < o->slots; s++) {
         cs_slot_view(&layout, &job->plan->budget, pool + (size_t)s * layout.bytes, &w->slot[s]);
         cs_vlm_fill_slot(o, job, n_labels, &w->slot[s], &w->manifest, s);

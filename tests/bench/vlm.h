@@ -106,7 +106,8 @@ struct cs_vlm_worker {
     struct cs_ring ring;
     struct cs_manifest manifest;
     struct cs_slot slot[CS_STEP_MAX_SLOTS];
-    const struct cs_rank_program *program; /* of this rank, what events name */
+    struct cs_slot_counts counts[CS_STEP_MAX_SLOTS]; /* of the manifest */
+    const struct cs_rank_program *program;           /* of this rank, what events name */
     void *ring_memory, *pool;
 };
 

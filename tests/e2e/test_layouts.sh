@@ -3,12 +3,13 @@
 # against one rank. One and two encoders, tied and untied head, samples without a picture and whole steps with none.
 . "$(dirname "$0")/../support/e2e.sh"
 compared=0
+n_steps=20
 
 # losses and weights of job $2 equal those of job $1
 same() {
   jobs_py rows "$jobs/$1" >one
   jobs_py rows "$jobs/$2" >two
-  [ "$(wc -l <one)" -eq 20 ] || fail "$3: job $1 has $(wc -l <one) steps"
+  [ "$(wc -l <one)" -eq $n_steps ] || fail "$3: job $1 has $(wc -l <one) steps"
   cmp -s one two || fail "$3: losses differ from one rank: $(diff one two | head -n 6)"
   jobs_py weights "$jobs/$1" >one
   jobs_py weights "$jobs/$2" >two
@@ -22,10 +23,10 @@ same() {
 near() {
   jobs_py rows "$jobs/$1" >one
   jobs_py rows "$jobs/$2" >two
-  python3 - <<'PY' || fail "$3: losses differ from one rank"
+  python3 - $n_steps <<'PY' || fail "$3: losses differ from one rank"
 import math, sys
 one, two = ([[float(x) for x in line.split()] for line in open(name)] for name in ("one", "two"))
-assert len(one) == len(two) == 20, (len(one), len(two))
+assert len(one) == len(two) == int(sys.argv[1]), (len(one), len(two))
 worst = max(abs(a - b) / max(abs(a), 1e-3) for x, y in zip(one, two) for a, b in zip(x, y))
 assert all(math.isfinite(a) for x in two for a in x) and worst <= 1e-4, worst
 PY
@@ -121,6 +122,23 @@ id=$(done_job many.lua)
 ranks_are "$id" 4
 same "$base" "$id" "two encoders, 1+1+2 ranks"
 [ -n "$(jobs_py weights "$jobs/$id" 'second.projector/*')" ] || fail "no second projector among the weights"
+
+# --- a step of 330 slots: the bits of one rank on 1+2, and the losses of the same samples in a third of the slots,
+# and on two replicas
+n_steps=2
+common=('json="data/mixed.json"' batch=330 steps=2 slots=320)
+write_job one.lua "${common[@]}" seq=192 'modality="encoder-colocated"'
+many=$(done_job one.lua)
+jobs_py counts "$jobs/$many" | awk '$2 < 300 { n++ } END { exit n > 0 || NR == 0 }' || fail "a step has fewer than 300 slots"
+write_job 1+2.lua "${common[@]}" seq=192 llm=2
+same "$many" "$(done_job 1+2.lua)" "330 slots, 1+2 ranks"
+write_job dp.lua "${common[@]}" seq=192 'modality="encoder-colocated"' 'plan=dp = 2,'
+near "$many" "$(done_job dp.lua)" "330 slots, 2 replicas"
+write_job few.lua "${common[@]}" seq=512 slots=40 'modality="encoder-colocated"'
+few=$(done_job few.lua)
+jobs_py counts "$jobs/$few" | awk '$2 > 150 { n++ } END { exit n > 0 || NR == 0 }' || fail "few slots are many"
+near "$many" "$few" "330 slots and fewer"
+n_steps=20
 
 # --- the comparison would see a difference: another seed
 write_job other.lua 'modality="encoder-colocated"' batch=3 seq=192 slots=3 'json="data/mixed.json"' seed=2

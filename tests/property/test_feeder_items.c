@@ -306,10 +306,11 @@ static void check_step(struct world *w)
         assert_int_equal(at.row, slot.head->n_rows[0]);
         assert_int_equal(at.fill, slot.head->n_fills[0]);
         assert_int_equal(at.offset, slot.head->n_bytes[0]);
-        assert_int_equal(m.n_fills[k][0], at.fill);
+        assert_int_equal(m.slot[k].n_fills[0], at.fill);
     }
     assert_int_equal(n, w->n);
     cs_pool_detach(writer);
+    free(m.slot);
     free(memory);
 }
 

@@ -150,6 +150,7 @@ static void run_steps(struct job *job, const struct kind *kind, struct steps *ou
                            cs_plan_replicas(job->plan), &m, is_carried, &job->err) != CS_OK ||
             cs_pool_publish(writer, &m, &job->err) != CS_OK)
             fail_msg("%s", job->err.text);
+        free(m.slot);
         n_carried = 0;
         for (int i = 0; i < kind->batch; i++)
             if (is_carried[i])

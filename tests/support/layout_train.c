@@ -156,10 +156,12 @@ static enum cs_status eval_alone(const struct layout_job *job, struct cs_trainer
                                  struct layout_outcome *o, struct cs_err *err)
 {
     const struct cs_test_step *step = &job->step[0];
+    struct cs_slot_counts counts[CS_TEST_SLOTS] = {{0}};
     struct cs_manifest eval = step->manifest;
     struct cs_step_result result;
     int32_t *kept[CS_TEST_SLOTS] = {0};
     eval.kind = CS_STEP_EVAL;
+    eval.slot = counts;
     eval.trained_tokens = 0;
     for (int i = 0; i < eval.n_slots; i++) {
         const struct cs_slot *slot = &step->slot[i];
@@ -179,7 +181,7 @@ static enum cs_status eval_alone(const struct layout_job *job, struct cs_trainer
     for (int i = 0; i < eval.n_slots; i++) {
         const struct cs_slot *slot = &step->slot[i];
         memcpy(slot->labels, kept[i], (size_t)slot->head->n_tokens * sizeof(int32_t));
-        slot->head->n_labels = step->manifest.n_labels[i];
+        slot->head->n_labels = step->manifest.slot[i].n_labels;
         free(kept[i]);
     }
     return status;

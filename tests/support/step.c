@@ -20,7 +20,10 @@ void cs_test_step_new(struct cs_test_step *step, const struct cs_slot_budget *bu
     step->memory = aligned_alloc(4096, step->layout.bytes * (size_t)n_slots);
     assert_non_null(step->memory);
     memset(step->memory, 0, step->layout.bytes * (size_t)n_slots);
+    step->counts = calloc((size_t)n_slots, sizeof *step->counts);
+    assert_non_null(step->counts);
     step->manifest.n_slots = n_slots;
+    step->manifest.slot = step->counts;
     step->manifest.step = number;
     for (int s = 0; s < n_slots; s++) {
         cs_slot_view(&step->layout, budget, (char *)step->memory + step->layout.bytes * (size_t)s,
@@ -33,7 +36,9 @@ void cs_test_step_new(struct cs_test_step *step, const struct cs_slot_budget *bu
 void cs_test_step_free(struct cs_test_step *step)
 {
     free(step->memory);
+    free(step->counts);
     step->memory = NULL;
+    step->counts = NULL;
 }
 
 void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t *id,
@@ -72,7 +77,7 @@ void cs_test_step_add(struct cs_test_step *step, int slot, int n, const int32_t 
     cs_manifest_note(m, slot, s);
     m->trained_tokens = 0;
     for (int i = 0; i < m->n_slots; i++)
-        m->trained_tokens += m->n_labels[i];
+        m->trained_tokens += m->slot[i].n_labels;
 }
 
 static uint32_t next(uint64_t *state)

@@ -8,6 +8,7 @@ enum { CS_TEST_SLOTS = 8 };
 
 struct cs_test_step {
     struct cs_manifest manifest;
+    struct cs_slot_counts *counts; /* (n_slots) of the manifest */
     struct cs_slot slot[CS_TEST_SLOTS];
     struct cs_slot_layout layout;
     struct cs_slot_budget budget;

@@ -156,6 +156,51 @@ static void three_processes_read_everything_one_writes(void **state)
     munmap(map.memory, map.bytes);
 }
 
+/* The pool has room for a step of very many slots; steps of few use the memory of few. What manifests say of
+ * their slots stays theirs through turns of the ring. */
+static void small_steps_touch_the_memory_of_few_slots(void **state)
+{
+    (void)state;
+
+    enum { STEPS = 60, SLOTS = 3, AHEAD = 2 };
+    struct map map =
+        new_pool((struct cs_pool_shape){.n_slots = 50, .n_manifests = 4, .n_readers = 1});
+    struct cs_pool *feeder = attach(map, -1), *reader = attach(map, 0);
+    char *first = NULL, *last = NULL;
+    for (int step = 0; step < STEPS + AHEAD; step++) {
+        struct cs_slot_counts counts[SLOTS] = {{0}};
+        struct cs_manifest m = {.step = step, .n_slots = SLOTS, .slot = counts};
+        struct cs_slot slot;
+        uint64_t seq;
+        for (int s = 0; s < SLOTS && step < STEPS; s++) {
+            assert_int_equal(cs_pool_take(feeder, &slot, &seq, NULL), CS_OK);
+            m.first_slot = s == 0 ? seq : m.first_slot;
+            slot.head->n_tokens = counts[s].n_tokens = step * 10 + s;
+            char *at = (char *)slot.head;
+            first = first == NULL ? at : first;
+            assert_true(at >= first);
+            last = last == NULL || at > last ? at : last;
+        }
+        if (step < STEPS)
+            assert_int_equal(cs_pool_publish(feeder, &m, NULL), CS_OK);
+        if (step < AHEAD)
+            continue;
+        assert_int_equal(cs_pool_next(reader, &m, NULL, NULL), CS_OK);
+        for (int s = 0; s < SLOTS; s++) {
+            cs_pool_slot(reader, &m, s, &slot);
+            assert_int_equal(m.slot[s].n_tokens, (step - AHEAD) * 10 + s);
+            assert_int_equal(slot.head->n_tokens, m.slot[s].n_tokens);
+            cs_pool_release(reader, &m, s);
+        }
+    }
+    struct cs_slot_layout layout;
+    cs_slot_layout_make(&budget, &layout);
+    assert_int_equal((size_t)(last - first) / layout.bytes, SLOTS * (AHEAD + 1) - 1);
+    cs_pool_detach(feeder);
+    cs_pool_detach(reader);
+    munmap(map.memory, map.bytes);
+}
+
 /* child that waits in cs_pool_next (reader) or cs_pool_take (feeder); 0 when it was interrupted */
 static int wait_for_stop(struct map map, int reader)
 {
@@ -413,7 +458,8 @@ static void merged_patches_have_a_budget_of_their_own(void **state)
     struct cs_slot_budget b = budget;
     struct cs_slot_layout layout;
     struct cs_slot slot;
-    struct cs_manifest m = {.n_slots = 1};
+    struct cs_slot_counts counts = {0};
+    struct cs_manifest m = {.n_slots = 1, .slot = &counts};
     struct cs_err err;
     const struct cs_item_shape large = {
         CS_ITEM_IMAGE, {1, 6, 8},
@@ -439,8 +485,8 @@ static void merged_patches_have_a_budget_of_their_own(void **state)
     assert_null(cs_slot_add_item(&slot, &b, 0, &loose, NULL)); /* 20 rows, but 88 patches */
     assert_int_equal(slot.head->n_patches[0], 48);
     cs_manifest_note(&m, 0, &slot);
-    assert_int_equal(m.n_patches[0][0], 48);
-    assert_int_equal(m.n_fills[0][0], 12);
+    assert_int_equal(counts.n_patches[0], 48);
+    assert_int_equal(counts.n_fills[0], 12);
     memset(slot.head, 0, sizeof *slot.head);
     cs_slot_fill_items(&slot, &b, 0);
     assert_int_equal(slot.head->n_items[0], 2);
@@ -455,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_processes_read_everything_one_writes),
+        cmocka_unit_test(small_steps_touch_the_memory_of_few_slots),
         cmocka_unit_test(stop_wakes_every_waiter),
         cmocka_unit_test(a_step_larger_than_the_pool_is_refused_not_hung),
         cmocka_unit_test(a_manifest_of_slots_not_taken_is_refused),

@@ -273,10 +273,10 @@ static void check_slot(struct world *w, const struct cs_manifest *m, int k,
         fail_msg("%s", w->err.text);
     for (int i = 0; i < slot->head->n_samples; i++)
         tokens += check_sample(w, slot, i, &item, &row, &offset);
-    assert_int_equal(item, m->n_items[k][0]);
-    assert_int_equal(row, m->n_rows[k][0]);
-    assert_int_equal(row, m->n_patches[k][0]);
-    assert_int_equal(tokens, m->n_tokens[k]);
+    assert_int_equal(item, m->slot[k].n_items[0]);
+    assert_int_equal(row, m->slot[k].n_rows[0]);
+    assert_int_equal(row, m->slot[k].n_patches[0]);
+    assert_int_equal(tokens, m->slot[k].n_tokens);
     assert_true(tokens <= SEQ);
 }
 

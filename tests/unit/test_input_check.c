@@ -285,9 +285,10 @@ static void a_step_that_nothing_holds_is_refused(void **state)
     (void)state;
     assert_int_equal(cs_early_batch(&spec, &early, (int64_t)2 << 30, &err), CS_OK);
     assert_int_equal(cs_early_batch(&spec, &early, ((int64_t)2 << 30) - 1, &err), CS_INVALID);
-    spec.batch_samples = 4096; /* 1280 samples of 20 rows are in 256 slots of 100 */
+    spec.batch_samples = 20481; /* 20480 samples of 20 rows are in 4096 slots of 100 */
     assert_int_equal(cs_early_batch(&spec, &early, 0, &err), CS_INVALID);
-    assert_non_null(strstr(err.text, "1280 samples"));
+    assert_non_null(strstr(err.text, "20480 samples"));
+    spec.batch_samples = 4096;
     spec.seq_tokens = 1000;
     takes_memory(&spec, &early, (int64_t)5 << 30); /* a step of 4 GiB, 1024 samples ahead */
     spec.batch_samples = 512;

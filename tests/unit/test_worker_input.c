@@ -132,28 +132,28 @@ static void every_bad_value_is_refused(void **state)
         int32_t *at, bad;
         const char *text;
     } rows[] = {
-        {&s->ids[ROWS],        199,       "199"  },
-        {&s->ids[ROWS + 1],    -1,        "-1"   },
-        {&s->ids[ROWS],        INT32_MAX, "token"},
-        {&s->labels[ROWS + 3], 199,       "199"  },
-        {&s->labels[ROWS],     5,         "label"},
-        {&s->labels[ROWS + 3], -1,        "label"},
-        {&s->pos[4],           64,        "64"   },
-        {&s->pos[4],           -1,        "-1"   },
-        {&s->rows[0][3],       2,         "row"  },
-        {&s->rows[0][3],       1000,      "1000" },
-        {&s->rows[0][0],       -1,        "-1"   },
-        {&s->head->n_tokens,   65,        "65"   },
-        {&s->head->n_labels,   7,         "7"    },
-        {&s->head->n_items[0], 2,         "items"},
-        {&s->head->n_samples,  5000,      "5000" },
-        {&m->n_tokens[0],      65,        "65"   },
-        {&m->n_tokens[0],      -1,        "-1"   },
-        {&m->n_labels[0],      100,       "100"  },
-        {&m->n_rows[0][0],     ROWS + 1,  "17"   },
-        {&s->head->n_rows[0],  ROWS - 1,  "15"   },
-        {&m->n_items[0][0],    4,         "4"    },
-        {&m->n_items[0][0],    -1,        "-1"   },
+        {&s->ids[ROWS],          199,       "199"  },
+        {&s->ids[ROWS + 1],      -1,        "-1"   },
+        {&s->ids[ROWS],          INT32_MAX, "token"},
+        {&s->labels[ROWS + 3],   199,       "199"  },
+        {&s->labels[ROWS],       5,         "label"},
+        {&s->labels[ROWS + 3],   -1,        "label"},
+        {&s->pos[4],             64,        "64"   },
+        {&s->pos[4],             -1,        "-1"   },
+        {&s->rows[0][3],         2,         "row"  },
+        {&s->rows[0][3],         1000,      "1000" },
+        {&s->rows[0][0],         -1,        "-1"   },
+        {&s->head->n_tokens,     65,        "65"   },
+        {&s->head->n_labels,     7,         "7"    },
+        {&s->head->n_items[0],   2,         "items"},
+        {&s->head->n_samples,    5000,      "5000" },
+        {&m->slot[0].n_tokens,   65,        "65"   },
+        {&m->slot[0].n_tokens,   -1,        "-1"   },
+        {&m->slot[0].n_labels,   100,       "100"  },
+        {&m->slot[0].n_rows[0],  ROWS + 1,  "17"   },
+        {&s->head->n_rows[0],    ROWS - 1,  "15"   },
+        {&m->slot[0].n_items[0], 4,         "4"    },
+        {&m->slot[0].n_items[0], -1,        "-1"   },
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
@@ -245,7 +245,7 @@ static void items_may_be_of_any_shape(void **state)
     assert_int_equal(place[21].line, 21 * 3);
     /* a picture has all pixels of its patches, and as many rows as they make */
     s->items[0][2].shape.grid[2] = 2;
-    s->head->n_patches[0] = f->step.manifest.n_patches[0][0] = 26;
+    s->head->n_patches[0] = f->step.manifest.slot[0].n_patches[0] = 26;
     assert_int_equal(cs_input_prepare(&f->input, f->tables, &f->step.manifest, 0, s, needs, &err),
                      CS_CORRUPT);
     assert_non_null(strstr(err.text, "item 2 of encoder 0 is of 1 x 3 x 2 patches with 9 rows"));

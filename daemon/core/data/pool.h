@@ -1,4 +1,4 @@
-/* The slot pool: one shared memory area per job and node with a ring of manifests and a ring of
+/* The slot pool: one shared memory area per job and node with a ring of manifests and the memory of
  * slots. One producer (feeder), n_readers consumers (workers). Every reader sees every manifest and
  * releases every slot once; a slot's memory is reused when all have. Waiting is by futex, in rounds
  * of 100 ms, and ends when `stop` is set by the runner (or by anybody who saw a death). */
@@ -8,7 +8,8 @@
 #include "core/data/slot.h"
 
 struct cs_pool_shape {
-    uint32_t n_slots;     /* slots of memory, >= 2 * expected slots of a step */
+    uint32_t
+        n_slots; /* that may be in use, >= the most of a step; memory is touched for those that are */
     uint32_t n_manifests; /* a power of two, >= 4 */
     uint32_t n_readers;
 };
@@ -26,10 +27,12 @@ void cs_pool_detach(struct cs_pool *pool);
 /* feeder: the next free slot (waits), sequence number in *seq; slots are used in sequence */
 enum cs_status cs_pool_take(struct cs_pool *pool, struct cs_slot *slot, uint64_t *seq,
                             struct cs_err *err) CS_NODISCARD;
-enum cs_status cs_pool_publish(struct cs_pool *pool, const struct cs_manifest *manifest,
-                               struct cs_err *err) CS_NODISCARD; /* waits for room */
+enum cs_status
+cs_pool_publish(struct cs_pool *pool, const struct cs_manifest *manifest,
+                struct cs_err *err) CS_NODISCARD; /* waits for room; slot NULL: all counts are 0 */
 
-/* reader: manifests in order; *waited_ns (may be NULL) how long it waited. CS_INTERRUPTED: stop */
+/* reader: manifests in order; *waited_ns (may be NULL) how long it waited. out->slot is the pool's, until the
+ * next manifest is read. CS_INTERRUPTED: stop */
 enum cs_status cs_pool_next(struct cs_pool *pool, struct cs_manifest *out, uint64_t *waited_ns,
                             struct cs_err *err) CS_NODISCARD;
 void cs_pool_slot(struct cs_pool *pool, const struct cs_manifest *manifest, int slot,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(CS_SPEC_MAX_BATCH == CS_SLOT_MAX_SAMPLES * CS_STEP_PACK_SLOTS,
+_Static_assert(CS_SPEC_MAX_BATCH <= CS_SLOT_MAX_SAMPLES * CS_STEP_PACK_SLOTS,
                "a step holds as many samples as may be asked for");
 
 enum { ALIGN = 64, PAGE = 4096 };
@@ -240,10 +240,11 @@ enum cs_status cs_slot_check_items(const struct cs_slot *slot, const struct cs_s
 void cs_manifest_note(struct cs_manifest *manifest, int index, const struct cs_slot *slot)
 {
     const struct cs_slot_head *head = slot->head;
-    manifest->n_tokens[index] = head->n_tokens;
-    manifest->n_labels[index] = head->n_labels;
-    memcpy(manifest->n_items[index], head->n_items, sizeof manifest->n_items[index]);
-    memcpy(manifest->n_rows[index], head->n_rows, sizeof manifest->n_rows[index]);
-    memcpy(manifest->n_patches[index], head->n_patches, sizeof manifest->n_patches[index]);
-    memcpy(manifest->n_fills[index], head->n_fills, sizeof manifest->n_fills[index]);
+    struct cs_slot_counts *counts = &manifest->slot[index];
+    counts->n_tokens = head->n_tokens;
+    counts->n_labels = head->n_labels;
+    memcpy(counts->n_items, head->n_items, sizeof counts->n_items);
+    memcpy(counts->n_rows, head->n_rows, sizeof counts->n_rows);
+    memcpy(counts->n_patches, head->n_patches, sizeof counts->n_patches);
+    memcpy(counts->n_fills, head->n_fills, sizeof counts->n_fills);
 }

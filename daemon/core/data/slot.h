@@ -14,8 +14,13 @@
 #include "core/model/budget.h"
 
 /* Samples of a step go into at most CS_STEP_PACK_SLOTS slots, whatever the number of replicas: so it
- * never says which samples a step holds. Every replica has as many slots, which may add some. */
-enum { CS_SLOT_MAX_SAMPLES = 1024, CS_STEP_PACK_SLOTS = 256, CS_STEP_MAX_SLOTS = 256 + 64 };
+ * never says which samples a step holds. Every replica has as many slots, which may add some. Both are
+ * limits of what is asked for; memory is taken for the slots that steps have. */
+enum {
+    CS_SLOT_MAX_SAMPLES = 1024,
+    CS_STEP_PACK_SLOTS = CS_SPEC_MAX_SLOTS,
+    CS_STEP_MAX_SLOTS = CS_STEP_PACK_SLOTS + CS_SPEC_MAX_DP
+};
 
 enum cs_item_kind { CS_ITEM_IMAGE, CS_ITEM_VIDEO, CS_ITEM_SOUND, CS_ITEM_KINDS };
 
@@ -134,6 +139,15 @@ enum {
     CS_STEP_EVAL_LAST = 8,
 };
 
+/* What a slot has, as its head says: the same figures, which stay when its memory is used again. */
+struct cs_slot_counts {
+    int32_t n_tokens, n_labels;
+    int32_t n_items[CS_MAX_ENCODERS];
+    int32_t n_rows[CS_MAX_ENCODERS]; /* of these items */
+    int32_t n_patches[CS_MAX_ENCODERS];
+    int32_t n_fills[CS_MAX_ENCODERS];
+};
+
 /* One per step, published when every slot's samples are known good. */
 struct cs_manifest {
     int64_t step; /* training steps count from 0; an evaluation step carries the step it follows */
@@ -141,14 +155,9 @@ struct cs_manifest {
     uint32_t flags;
     int32_t n_slots;
     int64_t n_samples;
-    int64_t trained_tokens; /* labels >= 0 in the whole step: the divisor of the loss */
-    uint64_t first_slot;    /* sequence number of its first slot in the pool */
-    int32_t n_tokens[CS_STEP_MAX_SLOTS];
-    int32_t n_labels[CS_STEP_MAX_SLOTS];
-    int32_t n_items[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS];
-    int32_t n_rows[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS]; /* of these items */
-    int32_t n_patches[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS];
-    int32_t n_fills[CS_STEP_MAX_SLOTS][CS_MAX_ENCODERS];
+    int64_t trained_tokens;      /* labels >= 0 in the whole step: the divisor of the loss */
+    uint64_t first_slot;         /* sequence number of its first slot in the pool */
+    struct cs_slot_counts *slot; /* (n_slots) borrowed from whoever made the manifest */
 };
 
 /* What the manifest says of slot `index` is what the slot's head says. */

@@ -47,8 +47,13 @@ enum { CS_MAX_ENCODERS = 4, CS_MAX_MODULES = 12, CS_SPEC_MAX_BYTES = 4 * 1024 * 
 /* of a picture; three bytes of each fit an int32_t */
 enum { CS_SPEC_PIXELS_MOST = 500000000 };
 
-/* samples of a step: what 256 slots of 1024 samples hold */
-enum { CS_SPEC_MAX_BATCH = 262144, CS_SPEC_MAX_DATA_THREADS = 64 };
+/* samples of a step, which one feeder holds all at once; slots of it that a plan is made for */
+enum {
+    CS_SPEC_MAX_BATCH = 262144,
+    CS_SPEC_MAX_SLOTS = 4096,
+    CS_SPEC_MAX_DP = 1024,
+    CS_SPEC_MAX_DATA_THREADS = 64
+};
 
 /* What the processor of an encoder makes of a file at most. Without rows: one picture of the size
  * that the encoder's config.json names. */

@@ -2,6 +2,8 @@
  * no policy spreads them by their work (evaluation, balance = "stream"). */
 #include "core/spread/first_fit.h"
 
+#include <stdlib.h>
+
 /* what a slot holds so far */
 struct load {
     int64_t tokens;
@@ -39,26 +41,44 @@ static void add(const struct cs_slot_budget *budget, struct load *load,
     }
 }
 
+static int32_t shortest_of(const struct cs_pack_sample *sample, int n)
+{
+    int32_t shortest = INT32_MAX;
+    for (int i = 0; i < n; i++)
+        shortest = sample[i].tokens < shortest ? sample[i].tokens : shortest;
+    return shortest;
+}
+
+/* No sample of the step has room there. */
+static bool is_full(const struct cs_slot_budget *budget, const struct load *load, int32_t shortest)
+{
+    return load->samples >= CS_SLOT_MAX_SAMPLES || load->tokens + shortest > budget->seq_tokens;
+}
+
 int cs_pack(const struct cs_slot_budget *budget, int max_slots, struct cs_pack_sample *sample,
             int n)
 {
-    struct load load[CS_STEP_MAX_SLOTS] = {{0}};
-    int open = 0;
-    if (max_slots > CS_STEP_MAX_SLOTS)
-        max_slots = CS_STEP_MAX_SLOTS;
+    const int most = max_slots < n ? max_slots : n;
+    struct load *load = calloc((size_t)most + 1, sizeof *load);
+    const int32_t shortest = shortest_of(sample, n);
+    int open = 0, full = 0;
+    CS_ASSERT(load != NULL);
     for (int i = 0; i < n; i++) {
-        int s = 0;
+        while (full < open && is_full(budget, &load[full], shortest))
+            full++;
+        int s = full;
         while (s < open && !has_room(budget, &load[s], &sample[i]))
             s++;
         if (s == open) {
             sample[i].slot = -1;
-            if (open == max_slots || !has_room(budget, &load[open], &sample[i]))
+            if (open == most || !has_room(budget, &load[open], &sample[i]))
                 continue;
             open++;
         }
         sample[i].slot = s;
         add(budget, &load[s], &sample[i]);
     }
+    free(load);
     return open;
 }
 

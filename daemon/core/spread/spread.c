@@ -134,26 +134,33 @@ enum cs_status cs_spread(const struct cs_slot_budget *budget, const struct cs_sp
 
 double cs_spread_largest(const struct cs_pack_sample *sample, int n, const double *work)
 {
-    double load[CS_STEP_MAX_SLOTS] = {0}, sum = 0, most = 0;
+    double sum = 0, most = 0;
+    int32_t n_slots = 0;
+    for (int i = 0; i < n; i++)
+        n_slots = sample[i].slot >= n_slots ? sample[i].slot + 1 : n_slots;
+    struct cs_arena *arena = cs_arena_new(0);
+    double *load = CS_NEW_ARRAY(arena, double, n_slots);
     for (int i = 0; i < n; i++)
         if (sample[i].slot >= 0) {
             load[sample[i].slot] += work[i];
             sum += work[i];
         }
-    for (int s = 0; s < CS_STEP_MAX_SLOTS; s++)
+    for (int32_t s = 0; s < n_slots; s++)
         most = load[s] > most ? load[s] : most;
+    cs_arena_free(arena);
     return sum > 0 ? most / sum : 0;
 }
 
 void cs_spread_reorder(struct cs_pack_sample *sample, int n, const int32_t *order, int n_slots)
 {
-    int32_t place[CS_STEP_MAX_SLOTS];
-    CS_ASSERT(n_slots <= CS_STEP_MAX_SLOTS);
+    struct cs_arena *arena = cs_arena_new(0);
+    int32_t *place = CS_NEW_ARRAY(arena, int32_t, n_slots);
     for (int i = 0; i < n_slots; i++)
         place[order[i]] = i;
     for (int i = 0; i < n; i++)
         if (sample[i].slot >= 0)
             sample[i].slot = place[sample[i].slot];
+    cs_arena_free(arena);
 }
 
 bool cs_spread_from_name(const char *name, struct cs_spread *spread)

@@ -130,7 +130,7 @@ static enum cs_status search_order(struct cs_step_spread *b, uint64_t key,
                                    const double *const *work, struct cs_pack_sample *pack, int n,
                                    int n_slots, struct cs_arena *arena, struct cs_err *err)
 {
-    int32_t order[CS_STEP_MAX_SLOTS];
+    int32_t *order = CS_NEW_ARRAY(arena, int32_t, n_slots);
     double before = 0, after = 0;
 
     if (b->order == NULL || n_slots < 2)

@@ -28,7 +28,7 @@ void cs_exec_free(struct cs_exec *exec); /* accepts NULL */
 
 /* Slots that steps of a job have, of one replica. */
 struct cs_exec_steps {
-    int most;          /* none has more */
+    int most;          /* that memory is made ready for: none has more, or one in many */
     int usual;         /* few have more */
     size_t slot_bytes; /* what the caller takes of the device for every slot beside */
     bool has_eval;

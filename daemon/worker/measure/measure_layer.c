@@ -110,7 +110,7 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
     const struct cs_slot_budget *budget = s->config.budget;
     const int32_t e = s->encoder;
     uint64_t state = 1;
-    s->manifest = (struct cs_manifest){.n_slots = 1, .n_samples = 1};
+    s->manifest = (struct cs_manifest){.n_slots = 1, .n_samples = 1, .slot = &s->counts};
     if (e >= 0) {
         const struct cs_item_shape shape = cs_subject_item(budget, e);
         const bool is_after = s->layer->kind == CS_LAYER_PROJECTOR;

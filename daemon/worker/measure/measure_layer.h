@@ -35,6 +35,7 @@ struct cs_subject {
     void *slot_memory;
     struct cs_slot slot;
     struct cs_manifest manifest;
+    struct cs_slot_counts counts; /* of its slot */
     struct cs_input input;
     unsigned needs;
 };

@@ -76,6 +76,7 @@ static enum cs_status make_slot(struct cs_golden *g, struct cs_err *err)
     memset(g->slot_memory, 0, layout.bytes);
     cs_slot_view(&layout, budget, g->slot_memory, &g->slot);
     g->manifest->n_slots = 1;
+    g->manifest->slot = CS_NEW_ARRAY(g->arena, struct cs_slot_counts, 1);
     return CS_OK;
 }
 

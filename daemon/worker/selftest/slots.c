@@ -91,6 +91,7 @@ enum cs_status cs_golden_cut(struct cs_golden *g, struct cs_err *err)
         memset(g->cut_memory, 0, layout.bytes * (size_t)n);
     }
     m->n_slots = n;
+    m->slot = CS_NEW_ARRAY(g->arena, struct cs_slot_counts, n);
     m->n_samples = m->trained_tokens = 0;
     for (int i = 0; i < n; i++) {
         fill_slot(g, i, (char *)g->cut_memory + layout.bytes * (size_t)i, &layout);

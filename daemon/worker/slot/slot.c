@@ -139,6 +139,7 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
                                 const struct cs_manifest *manifest, int index,
                                 const struct cs_slot *slot, unsigned needs, struct cs_err *err)
 {
+    const struct cs_slot_counts *counts = &manifest->slot[index];
     struct cs_input old = *input; /* its memory is used again */
     cs_scratch_reset(&old.memory);
     *input = (struct cs_input){
@@ -149,14 +150,14 @@ enum cs_status cs_input_prepare(struct cs_input *input, const struct cs_input_ta
         .room = old.room,
         .slot = *slot,
         .needs = needs,
-        .n_tokens = manifest->n_tokens[index],
-        .n_labels = manifest->n_labels[index],
+        .n_tokens = counts->n_tokens,
+        .n_labels = counts->n_labels,
     };
     memcpy(input->lists, old.lists, sizeof input->lists);
     memcpy(input->far, old.far, sizeof input->far);
-    memcpy(input->n_items, manifest->n_items[index], sizeof input->n_items);
-    memcpy(input->n_rows, manifest->n_rows[index], sizeof input->n_rows);
-    memcpy(input->n_fills, manifest->n_fills[index], sizeof input->n_fills);
+    memcpy(input->n_items, counts->n_items, sizeof input->n_items);
+    memcpy(input->n_rows, counts->n_rows, sizeof input->n_rows);
+    memcpy(input->n_fills, counts->n_fills, sizeof input->n_fills);
     memcpy(input->n_bytes, slot->head->n_bytes, sizeof input->n_bytes);
     CS_TRY(check_counts(input, tables->budget, index, err));
     for (int32_t e = 0; e < tables->budget->n_encoders; e++) {

@@ -51,11 +51,17 @@ static struct cs_context_group group_of(struct cs_input *in, const struct cs_man
         return (struct cs_context_group){0, c->ranks};
     for (int32_t m = 0; m < in->tables->n_masks; m++)
         rule.per_pair += c->per_pair[m];
-    const size_t n = (size_t)manifest->n_slots;
-    struct cs_context_group *group = cs_scratch_take(&in->memory, n * sizeof *group);
-    double *busy = cs_scratch_take(&in->memory, (size_t)c->ranks * sizeof *busy);
-    cs_context_groups(&rule, manifest->n_tokens, manifest->n_slots, group, busy);
-    return group[index];
+    const int32_t n = manifest->n_slots;
+    struct cs_arena *arena = cs_arena_new(0); /* not of the slot: every slot looks at all */
+    struct cs_context_group *group = CS_NEW_ARRAY(arena, struct cs_context_group, n);
+    double *busy = CS_NEW_ARRAY(arena, double, c->ranks);
+    int32_t *n_rows = CS_NEW_ARRAY(arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        n_rows[i] = manifest->slot[i].n_tokens;
+    cs_context_groups(&rule, n_rows, n, group, busy);
+    const struct cs_context_group own = group[index];
+    cs_arena_free(arena);
+    return own;
 }
 
 static enum cs_status make_owners(struct cs_input *in, int index,

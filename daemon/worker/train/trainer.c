@@ -20,25 +20,68 @@ struct cs_program_entry {
     struct cs_program *program;
 };
 
+/* Steps that are far from what the plan expects make room for themselves when they come. */
+enum { SLOTS_AHEAD = 256 };
+
+/* Slots that steps are made ready for before the first one: all that they can have, unless that is far more than
+ * the plan expects. */
+static int slots_ahead(const struct cs_trainer *t)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_llm_replicas(plan)),
+              twice = 2 * plan->slots, ahead = twice > SLOTS_AHEAD ? twice : SLOTS_AHEAD;
+    return most < ahead ? most : ahead;
+}
+
+/* NULL: no memory, and the array is as it was */
+static void *grown(void *array, int32_t have, int32_t want, size_t size)
+{
+    char *larger = realloc(array, (size_t)want * size);
+    if (larger != NULL)
+        memset(larger + (size_t)have * size, 0, (size_t)(want - have) * size);
+    return larger;
+}
+
+/* n slots of all lanes; what is known of inputs stays. */
+static enum cs_status make_slot_room(struct cs_trainer *t, int32_t n, struct cs_err *err)
+{
+    const int32_t have = t->slot_room;
+    if (n <= have)
+        return CS_OK;
+    struct cs_slot *slot = grown(t->slot, have, n, sizeof *slot);
+    t->slot = slot != NULL ? slot : t->slot;
+    struct cs_slot_counts *own = grown(t->own_counts, have, n, sizeof *own);
+    t->own_counts = own != NULL ? own : t->own_counts;
+    struct cs_slot_counts *beside = grown(t->beside_counts, have, n, sizeof *beside);
+    t->beside_counts = beside != NULL ? beside : t->beside_counts;
+    struct cs_input *inputs = grown(t->inputs, have, n, sizeof *inputs);
+    t->inputs = inputs != NULL ? inputs : t->inputs;
+    if (slot == NULL || own == NULL || beside == NULL || inputs == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for a step of %d slots", n);
+    t->slot_room = n;
+    return CS_OK;
+}
+
 /* All memory that steps will take, before the first one: a job that does not fit does not start. */
 static enum cs_status reserve(struct cs_trainer *t, struct cs_err *err)
 {
     const struct cs_plan *plan = t->config.plan;
     const bool has_eval = t->config.spec->has_eval;
-    const int most = cs_pack_most(t->config.spec->batch_samples, cs_plan_llm_replicas(plan));
     struct cs_fullest fullest;
     int n_slots = 0;
     const unsigned needs =
         cs_exec_needs(t->exec, false) | (has_eval ? cs_exec_needs(t->exec, true) : 0u);
     CS_TRY(cs_fullest_new(t->tables, needs, &fullest, err));
     const struct cs_exec_steps steps = {
-        .most = cs_plan_own_slots(plan, most),
+        .most = cs_plan_own_slots(plan, slots_ahead(t)),
         .usual = plan->slots > 0 ? cs_plan_own_slots(plan, plan->slots) : 1,
         .slot_bytes = fullest.block_bytes,
         .has_eval = has_eval,
     };
     enum cs_status status = cs_exec_reserve(t->exec, &steps, t->tables, &n_slots, err);
-    for (int i = 0; status == CS_OK && i < n_slots && i < CS_STEP_MAX_SLOTS; i++)
+    if (status == CS_OK)
+        status = make_slot_room(t, n_slots > 1 ? n_slots : 1, err);
+    for (int i = 0; status == CS_OK && i < n_slots; i++)
         status = cs_input_reserve(&t->inputs[i], &fullest, err);
     cs_fullest_free(&fullest);
     return status;
@@ -60,12 +103,6 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
                        "communicators",
                        holders);
     t->has_head = plan->stages[plan->head_stage].rank == rank && cs_plan_at(plan, c->rank).tp == 0;
-    t->inputs = calloc(CS_STEP_MAX_SLOTS, sizeof *t->inputs);
-    t->slot = calloc(CS_STEP_MAX_SLOTS, sizeof *t->slot);
-    t->own = calloc(1, sizeof *t->own);
-    t->beside = calloc(1, sizeof *t->beside);
-    if (t->inputs == NULL || t->slot == NULL || t->own == NULL || t->beside == NULL)
-        return cs_fail(err, CS_NO_MEMORY, "no memory for the slots of a step");
     CS_TRY(cs_device_keep(c->device, c->spec->state, err));
     CS_TRY(cs_input_tables_new(c->graph, c->device, &plan->budget, &t->tables, err));
     CS_TRY(cs_trainer_split_rows(t, err));
@@ -145,12 +182,12 @@ void cs_trainer_free(struct cs_trainer *trainer)
     cs_expert_ranks_free(trainer->experts);
     cs_copies_free(trainer->copies);
     cs_params_free(trainer->params);
-    for (int i = 0; trainer->inputs != NULL && i < CS_STEP_MAX_SLOTS; i++)
+    for (int32_t i = 0; i < trainer->slot_room; i++)
         cs_input_free(&trainer->inputs[i]);
     free(trainer->inputs);
     free(trainer->slot);
-    free(trainer->own);
-    free(trainer->beside);
+    free(trainer->own_counts);
+    free(trainer->beside_counts);
     cs_input_tables_free(trainer->tables);
     free(trainer);
 }
@@ -222,17 +259,6 @@ static enum cs_status collect(struct cs_trainer *t, const struct cs_manifest *ma
     return CS_OK;
 }
 
-static void copy_counts(const struct cs_manifest *from, int32_t s, struct cs_manifest *to,
-                        int32_t i)
-{
-    to->n_tokens[i] = from->n_tokens[s];
-    to->n_labels[i] = from->n_labels[s];
-    memcpy(to->n_items[i], from->n_items[s], sizeof to->n_items[i]);
-    memcpy(to->n_rows[i], from->n_rows[s], sizeof to->n_rows[i]);
-    memcpy(to->n_patches[i], from->n_patches[s], sizeof to->n_patches[i]);
-    memcpy(to->n_fills[i], from->n_fills[s], sizeof to->n_fills[i]);
-}
-
 /* Slots lie side by side in the lanes of the LLM: the slot of a lane at an index of the program. */
 static int32_t slot_of(const struct cs_trainer *t, int32_t index, int32_t lane)
 {
@@ -240,14 +266,16 @@ static int32_t slot_of(const struct cs_trainer *t, int32_t index, int32_t lane)
     return cs_plan_slot(plan, index, cs_plan_replica(plan, t->config.rank), lane);
 }
 
-/* The slots of a lane, as a step of its own; its divisor stays that of the whole step. */
+/* The slots of a lane, as a step of its own; its divisor stays that of the whole step. counts: room for all of the
+ * manifest's. */
 static void take_lane(const struct cs_trainer *t, const struct cs_manifest *manifest, int32_t lane,
-                      struct cs_manifest *out)
+                      struct cs_slot_counts *counts, struct cs_manifest *out)
 {
     *out = *manifest;
+    out->slot = counts;
     out->n_slots = manifest->n_slots / cs_plan_llm_replicas(t->config.plan);
     for (int32_t i = 0; i < out->n_slots; i++)
-        copy_counts(manifest, slot_of(t, i, lane), out, i);
+        counts[i] = manifest->slot[slot_of(t, i, lane)];
 }
 
 static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *manifest,
@@ -259,11 +287,12 @@ static enum cs_status take_own(struct cs_trainer *t, const struct cs_manifest *m
         manifest->n_slots % dp != 0)
         return cs_fail(err, CS_CORRUPT, "the manifest of step %lld has %d slots for %d replicas",
                        (long long)manifest->step, manifest->n_slots, dp);
-    take_lane(t, manifest, lane, t->own);
+    CS_TRY(make_slot_room(t, manifest->n_slots, err));
+    take_lane(t, manifest, lane, t->own_counts, &t->own);
     *n_labels = 0;
-    for (int32_t i = 0; i < t->own->n_slots; i++) {
+    for (int32_t i = 0; i < t->own.n_slots; i++) {
         t->slot[i] = slots[slot_of(t, i, lane)];
-        *n_labels += t->own->n_labels[i];
+        *n_labels += t->own.slot[i].n_labels;
     }
     return CS_OK;
 }
@@ -288,7 +317,7 @@ static struct cs_input *input_of(const struct cs_trainer *t, int32_t index, int3
     if (lane == c->lane)
         return &t->inputs[index];
     const int32_t other = lane - (lane > c->lane);
-    return &t->inputs[t->own->n_slots + index * (c->lanes - 1) + other];
+    return &t->inputs[t->own.n_slots + index * (c->lanes - 1) + other];
 }
 
 /* The slots of the other lanes, of whose items this rank may have some. */
@@ -299,10 +328,10 @@ static enum cs_status prepare_beside(struct cs_trainer *t, const struct whole_st
     for (int32_t l = 0; l < c->lanes; l++) {
         if (l == c->lane)
             continue;
-        take_lane(t, step->manifest, l, t->beside);
-        for (int32_t i = 0; i < t->beside->n_slots; i++) {
+        take_lane(t, step->manifest, l, t->beside_counts, &t->beside);
+        for (int32_t i = 0; i < t->beside.n_slots; i++) {
             const int32_t s = slot_of(t, i, l);
-            CS_TRY(cs_input_prepare(input_of(t, i, l), t->tables, t->beside, i, &step->slots[s],
+            CS_TRY(cs_input_prepare(input_of(t, i, l), t->tables, &t->beside, i, &step->slots[s],
                                     CS_INPUT_BESIDE, err));
             set_patches(input_of(t, i, l), step, s);
         }
@@ -328,12 +357,12 @@ static enum cs_status prepare(struct cs_trainer *t, const struct whole_step *ste
     const bool has_lanes = t->tables->context.lanes > 1;
     int64_t n_tokens = 0;
     for (int32_t s = 0; s < step->manifest->n_slots; s++)
-        n_tokens += step->manifest->n_tokens[s];
+        n_tokens += step->manifest->slot[s].n_tokens;
     if (has_lanes)
         CS_TRY(prepare_beside(t, step, err));
-    for (int32_t i = 0; i < t->own->n_slots; i++) {
+    for (int32_t i = 0; i < t->own.n_slots; i++) {
         struct cs_input *in = &t->inputs[i];
-        CS_TRY(cs_input_prepare(in, t->tables, t->own, i, &t->slot[i], needs, err));
+        CS_TRY(cs_input_prepare(in, t->tables, &t->own, i, &t->slot[i], needs, err));
         in->step_tokens = n_tokens;
         in->step_labels = step->manifest->trained_tokens;
         set_patches(in, step, slot_of(t, i, t->tables->context.lane));
@@ -350,7 +379,7 @@ enum cs_status cs_trainer_step(struct cs_trainer *trainer, const struct cs_manif
                                struct cs_step_result *result, struct cs_err *err)
 {
     const struct cs_program *program;
-    const struct cs_manifest *own = trainer->own;
+    const struct cs_manifest *own = &trainer->own;
     const int dp = cs_plan_llm_replicas(trainer->config.plan);
     const struct whole_step whole = {manifest, slots, patches};
     int64_t n_labels = 0;

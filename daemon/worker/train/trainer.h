@@ -34,15 +34,17 @@ struct cs_trainer {
     struct cs_optim *optim;
     struct cs_exec *exec;
     struct cs_input_tables *tables;
-    struct cs_input *inputs; /* (CS_STEP_MAX_SLOTS) memory is reused */
+    int32_t slot_room;       /* slots of all lanes that inputs, slot and counts have room for */
+    struct cs_input *inputs; /* (slot_room) memory is reused */
     struct cs_program_entry *programs;
     struct cs_tensor_ranks *tensors; /* NULL: no others share its stage */
     struct cs_expert_ranks *experts; /* NULL: no others have experts of it */
     struct cs_copies *copies;        /* NULL: it has none of an encoder */
     bool has_head; /* a rank that tells the loss, one in every replica and part of a context */
     /* of a step: the slots of this rank's lane of its replica; of another one, while these are prepared */
-    struct cs_manifest *own, *beside;
-    struct cs_slot *slot; /* (CS_STEP_MAX_SLOTS) the own ones */
+    struct cs_manifest own, beside;
+    struct cs_slot_counts *own_counts, *beside_counts; /* (slot_room) */
+    struct cs_slot *slot;                              /* (slot_room) the own ones */
 };
 
 /* What a rank of a context had of the LLM's rows of its slots (core/plan/tokens/context_map.h). */

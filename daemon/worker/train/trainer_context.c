@@ -122,7 +122,7 @@ struct cs_context_figures cs_trainer_context_figures(const struct cs_trainer *t,
 {
     const struct cs_input_context *c = &t->tables->context;
     struct cs_context_figures f = {.is_split = c->ranks > 1 && c->place >= 0, .wait_ns = wait_ns};
-    for (int32_t s = 0; f.is_split && s < t->own->n_slots; s++) {
+    for (int32_t s = 0; f.is_split && s < t->own.n_slots; s++) {
         const struct cs_context_load *load = &t->inputs[s].split->load[c->place];
         f.rows += load->rows;
         f.pairs += load->pairs;
@@ -143,7 +143,7 @@ static double work_of(const struct cs_input *in)
 static const struct cs_input *heaviest(const struct cs_trainer *t)
 {
     const struct cs_input *most = NULL;
-    for (int32_t s = 0; s < t->own->n_slots; s++)
+    for (int32_t s = 0; s < t->own.n_slots; s++)
         if (most == NULL || work_of(&t->inputs[s]) > work_of(most))
             most = &t->inputs[s];
     return most != NULL && most->n_tokens > 0 ? most : NULL;
@@ -193,7 +193,7 @@ json_t *cs_trainer_context_sequence(const struct cs_trainer *t)
 int64_t cs_trainer_labels_here(const struct cs_trainer *t)
 {
     int64_t n = 0;
-    for (int32_t s = 0; s < t->own->n_slots; s++)
+    for (int32_t s = 0; s < t->own.n_slots; s++)
         n += t->inputs[s].n_labels;
     return n;
 }

@@ -176,6 +176,7 @@ void parity_batch_new(struct parity_batch *b, const struct cs_slot_budget *budge
         b->slot[s].head->slot = s;
     }
     b->manifest.n_slots = slots;
+    b->manifest.slot = b->counts;
 }
 
 void parity_batch_free(struct parity_batch *b)
@@ -218,6 +219,6 @@ void parity_add_sample(struct parity_batch *b, const struct cs_slot_budget *budg
     s->sample_rows[sample + 1] = first + n;
     head->n_samples++;
     b->manifest.n_samples++;
-    b->manifest.trained_tokens += head->n_labels - b->manifest.n_labels[slot];
+    b->manifest.trained_tokens += head->n_labels - b->manifest.slot[slot].n_labels;
     cs_manifest_note(&b->manifest, slot, s);
 }

@@ -49,6 +49,7 @@ void parity_fill_weights(struct parity_subject *s);
 struct parity_batch {
     struct cs_manifest manifest;
     struct cs_slot slot[4];
+    struct cs_slot_counts counts[4]; /* of the manifest */
     char *memory;
 };
 

@@ -18,8 +18,7 @@ static void fill_text(const struct cs_input_tables *tables, struct cs_slot *slot
         slot->ids[i] = slot->labels[i] = slot->doc[i] = 0;
         slot->pos[i] = i;
     }
-    manifest->n_slots = 1;
-    manifest->n_tokens[0] = manifest->n_labels[0] = n;
+    cs_manifest_note(manifest, 0, slot);
 }
 
 /* Where tiles are cut at items, their number depends on where the items are. A rank with fewer rows of its own may
@@ -99,12 +98,10 @@ static enum cs_status fill(const struct cs_input_tables *tables, unsigned needs,
 enum cs_status cs_fullest_new(const struct cs_input_tables *tables, unsigned needs,
                               struct cs_fullest *out, struct cs_err *err)
 {
-    struct cs_manifest *manifest = calloc(1, sizeof *manifest);
+    struct cs_slot_counts counts = {0};
+    struct cs_manifest manifest = {.n_slots = 1, .slot = &counts};
     *out = (struct cs_fullest){.block_bytes = 0};
-    const enum cs_status status = manifest != NULL
-                                      ? fill(tables, needs, out, manifest, err)
-                                      : cs_fail(err, CS_NO_MEMORY, "no memory for a manifest");
-    free(manifest);
+    const enum cs_status status = fill(tables, needs, out, &manifest, err);
     if (status != CS_OK)
         cs_fullest_free(out);
     return status;
