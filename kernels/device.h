@@ -88,7 +88,7 @@ struct cs_device_comm_ops {
                                  struct cs_err *err);
     /* whether copy engines do what move asks for, and no multiprocessor: the same on all ranks */
     int (*moves_by_copy_engines)(const void *comm);
-    /* CS_PEER_GONE: an error was noticed beside the calls */
+    /* An error was noticed beside the calls: CS_PEER_GONE, or what this host lacks. */
     enum cs_status (*check)(void *comm, struct cs_err *err);
     void (*abort)(void *comm); /* ends what is under way and frees it */
     /* All its ranks call it, and it waits for them; afterwards a thread may be left as open says. NULL: nothing */

@@ -131,6 +131,60 @@ static void a_peer_that_is_gone_is_told_by_the_library(void **state)
     assert_int_equal(fake_nccl_aborted(), 1);
 }
 
+/* what the host lacks is no peer that is gone: it is told, with what to do */
+static void what_the_host_lacks_is_told_with_advice(void **state)
+{
+    enum { CUDA = 1, SYSTEM = 2, INTERNAL = 3 }; /* NCCL's codes */
+
+    static const struct {
+        int code;
+        const char *said;
+        enum cs_status status;
+        const char *advice;
+    } cases[] = {
+        {SYSTEM,
+         "Error while creating shared memory segment /dev/shm/nccl-Ab (size 9), error: No space "
+         "left on device (28)",                                                       CS_NO_SPACE,  "make /dev/shm larger"},
+        {SYSTEM,   "Call to open failed: Too many open files",                        CS_LIMIT,     "ulimit -n"           },
+        {SYSTEM,   "Call to pthread_create failed: Resource temporarily unavailable", CS_LIMIT,
+         "ulimit -u"                                                                                                      },
+        {SYSTEM,   "Failed to malloc 4096 bytes",                                     CS_NO_MEMORY, "host's memory"       },
+        {CUDA,     "Cuda failure 2 'out of memory'",                                  CS_NO_MEMORY, "GPU's memory"        },
+        {SYSTEM,   "Call to connect failed: Connection refused",                      CS_PEER_GONE, ""                    },
+        {SYSTEM,   "NET/Socket : No usable listening interface found",                CS_IO,        ""                    },
+        {CUDA,     "Cuda failure 700 'an illegal memory access was encountered'",     CS_INTERNAL,  ""                    },
+        {INTERNAL, "out of memory",                                                   CS_INTERNAL,  ""                    },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rank rank[RANKS];
+        begin(rank, CS_DEVICE_COMM_GROUP);
+        fake_nccl_fail(cases[i].code, cases[i].said);
+        run(rank, 1, open_rank);
+        assert_int_equal(rank[0].status, cases[i].status);
+        assert_int_equal(rank[0].err.status, cases[i].status);
+        assert_non_null(strstr(rank[0].err.text, cases[i].said));
+        assert_non_null(strstr(rank[0].err.text, cases[i].advice));
+    }
+}
+
+static void what_goes_wrong_beside_calls_is_told_as_what_it_is(void **state)
+{
+    struct rank rank[RANKS];
+    struct cs_err err = {0};
+    (void)state;
+    begin(rank, CS_DEVICE_COMM_GROUP);
+    run(rank, RANKS, open_rank);
+    assert_int_equal(cs_cuda_comm_ops.check(rank[0].comm, &err), CS_OK);
+    fake_nccl_fail(2, "Failed to malloc 8 bytes");
+    assert_int_equal(cs_cuda_comm_ops.check(rank[0].comm, &err), CS_NO_MEMORY);
+    fake_nccl_fail(6, "socketProgress: Connection closed by remote peer");
+    assert_int_equal(cs_cuda_comm_ops.check(rank[0].comm, &err), CS_PEER_GONE);
+    fake_nccl_fail(0, "");
+    run(rank, RANKS, close_rank);
+}
+
 static void
 a_peer_that_stands_still_before_the_first_message_is_waited_for_within_a_time(void **state)
 {
@@ -168,6 +222,8 @@ int main(void)
         cmocka_unit_test_teardown(ranks_that_come_open_and_close, reset),
         cmocka_unit_test_teardown(who_waits_for_a_rank_that_never_comes_leaves_it_behind, reset),
         cmocka_unit_test_teardown(a_peer_that_is_gone_is_told_by_the_library, reset),
+        cmocka_unit_test_teardown(what_the_host_lacks_is_told_with_advice, reset),
+        cmocka_unit_test_teardown(what_goes_wrong_beside_calls_is_told_as_what_it_is, reset),
         cmocka_unit_test_teardown(
             a_peer_that_stands_still_before_the_first_message_is_waited_for_within_a_time, reset),
         cmocka_unit_test_teardown(a_peer_that_does_not_close_is_waited_for_within_a_time, reset),

@@ -24,8 +24,9 @@ struct fake {
     int id; /* the same at both ends; 1 .. */
     int end, n;
     enum cs_device_comm_kind kind;
-    bool is_broken, is_aborted;
-    int closed_at; /* 1 .. in the order of closing; 0: not */
+    bool is_aborted;
+    enum cs_status broken; /* CS_OK: it is well */
+    int closed_at;         /* 1 .. in the order of closing; 0: not */
     int n_exchanges;
     void *stream;
     int peer_end;
@@ -80,7 +81,7 @@ static enum cs_status fake_move(void *comm, const struct cs_device_move *moves, 
 static enum cs_status fake_check(void *comm, struct cs_err *err)
 {
     const struct fake *c = comm;
-    return c->is_broken ? cs_fail(err, CS_PEER_GONE, "a broken link") : CS_OK;
+    return c->broken != CS_OK ? cs_fail(err, c->broken, "a broken link") : CS_OK;
 }
 
 static void fake_abort(void *comm)
@@ -324,7 +325,10 @@ static enum cs_status break_wide(struct job *job, struct cs_channels *channels, 
     CS_TRY(cs_channels_check(channels, err));
     if (wide == NULL)
         return CS_OK;
-    wide->is_broken = true;
+    wide->broken = CS_NO_SPACE; /* is not told as a peer that is gone */
+    if (cs_channels_check(channels, &why) != CS_NO_SPACE)
+        return cs_fail(err, CS_INTERNAL, "what a host lacks goes unnoticed");
+    wide->broken = CS_PEER_GONE;
     if (cs_channels_check(channels, &why) != CS_PEER_GONE)
         return cs_fail(err, CS_INTERNAL, "a broken way goes unnoticed");
     return strstr(why.text, rank == 0 ? "with rank 2" : "with rank 0") != NULL

@@ -209,7 +209,7 @@ enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *er
         struct cs_err why = {0};
         if (channels->channel[i].comm != NULL &&
             nccl_of(channels)->check(channels->channel[i].comm, &why) != CS_OK)
-            return cs_fail(err, CS_PEER_GONE, "rank %d: messages with rank %d have failed: %s",
+            return cs_fail(err, why.status, "rank %d: messages with rank %d have failed: %s",
                            channels->rank, channels->channel[i].peer, why.text);
     }
     return CS_OK;

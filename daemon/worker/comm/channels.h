@@ -35,7 +35,7 @@ enum cs_status cs_channels_move(struct cs_channels *channels, int peer, bool is_
 enum cs_status cs_channels_exchange(struct cs_channels *channels, int peer, void *mine,
                                     void *theirs, size_t bytes, void *stream,
                                     struct cs_err *err) CS_NODISCARD;
-/* CS_PEER_GONE: a channel or the wide channel has failed; names its peer. Does not wait. */
+/* A channel or the wide channel has failed: CS_PEER_GONE, or what this host lacks; names its peer. Does not wait. */
 enum cs_status cs_channels_check(struct cs_channels *channels, struct cs_err *err) CS_NODISCARD;
 /* until all messages of the channels are through; an exchange is its stream's */
 enum cs_status cs_channels_await(struct cs_channels *channels, struct cs_err *err) CS_NODISCARD;

@@ -144,7 +144,7 @@ enum cs_status cs_context_comm_check(struct cs_context_comm *context, struct cs_
     if (context == NULL || context->nccl == NULL ||
         mem_of(context)->comm->check(context->nccl, &why) == CS_OK)
         return CS_OK;
-    return cs_fail(err, CS_PEER_GONE, "rank %d: messages with %s have failed: %s", context->rank,
+    return cs_fail(err, why.status, "rank %d: messages with %s have failed: %s", context->rank,
                    context->with, why.text);
 }
 

@@ -35,7 +35,7 @@ enum cs_status cs_context_comm_sum(struct cs_context_comm *context, int which, v
 /* The device's stream goes on when it is complete; then its number is free. */
 enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
                                       struct cs_err *err) CS_NODISCARD;
-/* CS_PEER_GONE: it has failed. Accepts NULL. Does not wait. */
+/* It has failed: CS_PEER_GONE, or what this host lacks. Accepts NULL. Does not wait. */
 enum cs_status cs_context_comm_check(struct cs_context_comm *context,
                                      struct cs_err *err) CS_NODISCARD;
 void cs_context_comm_abort(struct cs_context_comm *context); /* accepts NULL */

@@ -348,7 +348,7 @@ enum cs_status cs_replicas_check(struct cs_replicas *replicas, struct cs_err *er
     for (int i = 0; replicas != NULL && i < CS_HELDS; i++)
         if (replicas->of[i].nccl != NULL &&
             cs_replicas_mem(replicas)->comm->check(replicas->of[i].nccl, &why) != CS_OK)
-            return cs_fail(err, CS_PEER_GONE, "rank %d: messages with its replicas have failed: %s",
+            return cs_fail(err, why.status, "rank %d: messages with its replicas have failed: %s",
                            own->rank[own->mine], why.text);
     return CS_OK;
 }

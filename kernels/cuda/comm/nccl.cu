@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/comm/in_time.cuh"
 #include "kernels/cuda/comm/nccl.cuh"
+#include "kernels/cuda/comm/nccl_trouble.cuh"
 #include "kernels/cuda/comm/peers.cuh"
 
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
@@ -103,12 +104,12 @@ static enum cs_status functions(const struct nccl **out, struct cs_err *err)
 static enum cs_status fail(const struct nccl *n, const char *what, ncclResult_t code,
                            struct cs_err *err)
 {
-    const bool is_peer = code == ncclRemoteError || code == ncclSystemError;
-    const char *last = n->ncclGetLastError(nullptr); /* of the process, what it has warned of */
-    const bool is_known = last != nullptr && *last != '\0';
-    return cs_cuda_fail(err, __FILE__, __LINE__, is_peer ? CS_PEER_GONE : CS_INTERNAL,
-                        "%s: %s%s%.300s", what, n->ncclGetErrorString(code), is_known ? "; " : "",
-                        is_known ? last : "");
+    const char *said = n->ncclGetLastError(nullptr); /* of the process, what it has warned of */
+    const char *last = said != nullptr ? said : "";
+    const struct cs_nccl_trouble t = cs_nccl_trouble_of(code, last);
+    return cs_cuda_fail(err, __FILE__, __LINE__, t.status, "%s: %s%s%.300s%s%s", what,
+                        n->ncclGetErrorString(code), *last != '\0' ? "; " : "", last,
+                        *t.advice != '\0' ? ": " : "", t.advice);
 }
 
 static enum cs_status check(void *handle, struct cs_err *err)

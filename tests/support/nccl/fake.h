@@ -16,6 +16,8 @@ enum fake_place { FAKE_NOWHERE, FAKE_INIT, FAKE_MESSAGE, FAKE_CLOSE };
 
 /* Rank 1 of every communicator: it does not come to that place. */
 void fake_nccl_stop(enum fake_place place);
+/* From now on who opens a communicator, or asks whether one is well, is told so; `said` stays with the caller. */
+void fake_nccl_fail(int code, const char *said);
 /* All that wait are told that a peer is gone, from now on. Returns when none is in a call any more. */
 void fake_nccl_release(void);
 int fake_nccl_aborted(void);

@@ -44,6 +44,8 @@ static std::vector<void *> memory;
 static std::vector<fake_rank *> ranks;
 static enum fake_place stopped;
 static bool is_released;
+static ncclResult_t failure;
+static const char *said = "a socket was closed";
 static int n_ids, n_aborted, n_destroyed, n_in_calls;
 
 /* one that is in a call of the library; others may be waited for, till they come or all are released */
@@ -92,14 +94,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
     g->asked.resize((size_t)n);
     ranks.push_back(new fake_rank{g, rank});
     *comm = ranks.back();
+    if (failure != ncclSuccess)
+        return failure;
     g->come += !stands_still(rank, FAKE_INIT);
     return c.wait([=] { return g->come == g->n; }) ? ncclSuccess : ncclRemoteError;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
+    call c;
     (void)comm;
-    *state = ncclSuccess;
+    *state = failure;
     return ncclSuccess;
 }
 
@@ -179,13 +184,15 @@ ncclResult_t ncclAllGather(const void *, void *, size_t, ncclDataType_t, ncclCom
 
 const char *ncclGetErrorString(ncclResult_t code)
 {
-    return code == ncclRemoteError ? "remote process exited" : "an error";
+    return code == ncclRemoteError   ? "remote process exited"
+           : code == ncclSystemError ? "unhandled system error"
+                                     : "an error";
 }
 
 const char *ncclGetLastError(ncclComm_t comm)
 {
     (void)comm;
-    return "a socket was closed";
+    return said;
 }
 
 static void *open_fake(const char *name, int flags)
@@ -342,6 +349,13 @@ void fake_nccl_stop(enum fake_place place)
     stopped = place;
 }
 
+void fake_nccl_fail(int code, const char *text)
+{
+    call c;
+    failure = (ncclResult_t)code;
+    said = text;
+}
+
 void fake_nccl_release(void)
 {
     std::unique_lock<std::mutex> held(lock);
@@ -374,5 +388,7 @@ void fake_nccl_reset(void)
     groups.clear();
     stopped = FAKE_NOWHERE;
     is_released = false;
+    failure = ncclSuccess;
+    said = "a socket was closed";
     n_aborted = n_destroyed = 0;
 }

@@ -12,6 +12,7 @@ typedef struct {
 
 typedef enum {
     ncclSuccess = 0,
+    ncclUnhandledCudaError = 1,
     ncclSystemError = 2,
     ncclRemoteError = 6,
     ncclInProgress = 7
