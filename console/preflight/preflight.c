@@ -183,6 +183,11 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     struct cs_forecast forecast;
     CS_TRY(cs_forecast_plan(out->plan, out->graph, &cluster, &options, arena, &forecast, err));
     out->figures = cs_forecast_figures(&forecast, out->plan, arena);
+    struct cs_rank_needs *needs =
+        CS_NEW_ARRAY(arena, struct cs_rank_needs, (size_t)out->plan->n_ranks + 1);
+    for (int32_t r = 0; r < out->plan->n_ranks; r++)
+        needs[r] = forecast.rank[r].needs;
+    out->needs = needs;
     return CS_OK;
 }
 

@@ -18,7 +18,7 @@ struct cs_preflight {
     int64_t total_ns;       /* of all steps of such data; ns 0: not known */
     double tokens_per_step; /* of the samples that were looked at */
     double tokens_per_s;
-    int64_t checkpoint_bytes, memory_bytes; /* one checkpoint; the fullest rank */
+    int64_t checkpoint_bytes, memory_bytes; /* one checkpoint; what the fullest rank needs */
     json_t *notes, *warnings;               /* arrays of texts; owned */
     struct cs_findings findings; /* of the documents of its directories and of its data */
 };
@@ -31,6 +31,7 @@ struct cs_preflight_made {
     struct cs_plan *plan;
     const struct cs_device_class *device; /* that it is for */
     struct cs_forecast_figures figures;   /* as the Plan view tells them; plan->predicted_* too */
+    const struct cs_rank_needs *needs;    /* (plan->n_ranks) */
 };
 
 enum cs_status cs_preflight_make(const json_t *document, bool is_job, const struct cs_here *here,

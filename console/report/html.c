@@ -125,7 +125,8 @@ static const char style[] =
     ".F{fill:var(--f)}.B{fill:var(--b)}.W{fill:var(--w)}.U{fill:var(--u)}.idle{fill:var(--rule);"
     "opacity:.5}svg .mark{fill:#fff;font-size:9px}.key{display:inline-block;width:.8em;"
     "height:.8em;margin:0 .3em 0 1em}.kF{background:var(--f)}.kB{background:var(--b)}"
-    ".kW{background:var(--w)}.kU{background:var(--u)}.kA{background:var(--c4)}\n"
+    ".kW{background:var(--w)}.kU{background:var(--u)}.kA{background:var(--c4)}.kS{background:var(--"
+    "c3)}\n"
     ".bar{display:flex;width:18rem;height:.9rem;background:var(--rule)}.bar i{display:block}\n"
     "pre{overflow-x:auto;font-size:12px}@media print{body{max-width:none;padding:0}"
     "details{display:none}}\n";

@@ -67,8 +67,8 @@ void cs_report_plan(const struct cs_report *report, struct cs_buf *out)
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static const char *const looks[CS_PREVIEW_HELD] = {
-    [CS_PREVIEW_WEIGHTS] = "kF",     [CS_PREVIEW_GRADS] = "kB",    [CS_PREVIEW_OPTIMIZER] = "kU",
-    [CS_PREVIEW_ACTIVATIONS] = "kW", [CS_PREVIEW_BOUNDARY] = "kA",
+    [CS_PREVIEW_WEIGHTS] = "kF",     [CS_PREVIEW_GRADS] = "kB",     [CS_PREVIEW_OPTIMIZER] = "kU",
+    [CS_PREVIEW_ACTIVATIONS] = "kW", [CS_PREVIEW_WORKSPACE] = "kS", [CS_PREVIEW_BOUNDARY] = "kA",
 };
 
 static void add_memory(const struct cs_preview *p, int32_t rank, double whole, struct cs_buf *out)
@@ -97,7 +97,7 @@ static void add_memory_foot(const struct cs_report *report, int32_t shown, struc
     const struct cs_device_class *device = report->store->model.device;
     const struct cs_curve *measured = cs_metrics_find(&report->store->metrics, "memory_gib", false);
     char gib[CS_FMT_CAP];
-    cs_buf_adds(out, "<p>GiB when a rank holds most, as planned.");
+    cs_buf_adds(out, "<p>GiB that a rank needs, as planned.");
     for (int h = 0; h < CS_PREVIEW_HELD; h++)
         cs_buf_addf(out, "<i class=\"key %s\"></i>%s", looks[h],
                     cs_preview_held_name((enum cs_preview_held)h));
@@ -124,7 +124,8 @@ void cs_report_memory(const struct cs_report *report, struct cs_buf *out)
     const double whole = device && device->mem_bytes > 0 ? (double)device->mem_bytes
                                                          : (double)p->memory[p->peak_rank].total;
     const int32_t shown = p->forecast.n_ranks < RANKS ? p->forecast.n_ranks : RANKS;
-    cs_html_table(out, "rank#|weights#|gradients#|optimizer#|activations#|boundary#|in all#|");
+    cs_html_table(
+        out, "rank#|weights#|gradients#|optimizer#|activations#|workspace#|boundary#|in all#|");
     for (int32_t r = 0; r < shown; r++)
         add_memory(p, r, whole, out);
     cs_buf_adds(out, "</tbody></table>\n");

@@ -9,8 +9,8 @@
 #include "core/sched/sim/predict.h"
 #include "core/sched/span_keys.h"
 
-static const char *const held_names[CS_PREVIEW_HELD] = {"weights", "gradients", "optimizer",
-                                                        "activations", "boundary"};
+static const char *const held_names[CS_PREVIEW_HELD] = {"weights",     "gradients", "optimizer",
+                                                        "activations", "workspace", "boundary"};
 
 const char *cs_preview_held_name(enum cs_preview_held held)
 {
@@ -33,34 +33,18 @@ static void add_state(int64_t state, const struct cs_state_bytes *of, struct cs_
     m->bytes[CS_PREVIEW_OPTIMIZER] += state - grads;
 }
 
-static const struct cs_forecast_point *peak_of(const struct cs_forecast_rank *rank)
-{
-    const struct cs_forecast_point *best = &rank->memory[0];
-    int64_t most = -1;
-    for (uint32_t i = 0; i < rank->n_points; i++) {
-        int64_t sum = 0;
-        for (int h = 0; h < CS_HELD_COUNT; h++)
-            sum += rank->memory[i].bytes[h];
-        if (sum > most) {
-            most = sum;
-            best = &rank->memory[i];
-        }
-    }
-    return best;
-}
-
 static void count_memory(struct cs_preview *p, const struct cs_state_bytes *state)
 {
     p->memory = CS_NEW_ARRAY(p->arena, struct cs_preview_memory, p->forecast.n_ranks + 1);
     for (int32_t r = 0; r < p->forecast.n_ranks; r++) {
-        const struct cs_forecast_point *peak = peak_of(&p->forecast.rank[r]);
+        const struct cs_rank_needs *needs = &p->forecast.rank[r].needs;
         struct cs_preview_memory *m = &p->memory[r];
-        m->bytes[CS_PREVIEW_WEIGHTS] = peak->bytes[CS_HELD_WEIGHTS];
-        m->bytes[CS_PREVIEW_ACTIVATIONS] = peak->bytes[CS_HELD_ACTIVATIONS];
-        m->bytes[CS_PREVIEW_BOUNDARY] = peak->bytes[CS_HELD_BOUNDARY];
-        add_state(peak->bytes[CS_HELD_STATE], state, m);
-        for (int h = 0; h < CS_PREVIEW_HELD; h++)
-            m->total += m->bytes[h];
+        m->bytes[CS_PREVIEW_WEIGHTS] = needs->weights;
+        m->bytes[CS_PREVIEW_ACTIVATIONS] = needs->activations;
+        m->bytes[CS_PREVIEW_WORKSPACE] = needs->scratch + needs->windows;
+        m->bytes[CS_PREVIEW_BOUNDARY] = needs->boundary;
+        add_state(needs->state, state, m);
+        m->total = cs_rank_needs_bytes(needs);
     }
 }
 

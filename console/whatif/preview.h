@@ -15,13 +15,14 @@ enum cs_preview_held {
     CS_PREVIEW_GRADS,
     CS_PREVIEW_OPTIMIZER,
     CS_PREVIEW_ACTIVATIONS,
+    CS_PREVIEW_WORKSPACE, /* scratch of the largest action, and what communicators take */
     CS_PREVIEW_BOUNDARY,
     CS_PREVIEW_HELD
 };
 
 const char *cs_preview_held_name(enum cs_preview_held held); /* "weights" */
 
-/* What a rank holds when it holds most. */
+/* What a rank needs (core/plan/cost/stage/needs.h). */
 struct cs_preview_memory {
     int64_t bytes[CS_PREVIEW_HELD], total;
 };
@@ -51,7 +52,7 @@ struct cs_preview {
     double bubble;                    /* mean over ranks: 1 - work of their stages / makespan */
     double *rank_bubble;              /* (n_ranks) */
     struct cs_preview_memory *memory; /* (n_ranks) */
-    int32_t peak_rank;                /* that holds most */
+    int32_t peak_rank;                /* that needs most */
     /* compute spans by rank, for Gantt rows: all, and those of the critical path */
     struct cs_span *span, *critical;
     int32_t *first_span, *first_critical; /* (n_ranks + 1) */

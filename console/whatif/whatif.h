@@ -27,7 +27,7 @@ struct cs_whatif_row {
     int64_t step_ns;    /* 0: it cannot be planned, see error */
     double delta;       /* step over the plan's, minus 1; per slot where the slots differ; NaN */
     double bubble;      /* mean; NaN */
-    int64_t peak_bytes; /* of the rank that holds most; -1 unknown */
+    int64_t peak_bytes; /* what the rank that needs most needs; -1 unknown */
     char error[160];
 };
 

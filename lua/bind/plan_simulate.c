@@ -150,7 +150,7 @@ static void set_ranks(lua_State *L, const struct cs_forecast *f, int32_t n)
     for (int32_t r = 0; r < n; r++) {
         const struct cs_forecast_rank *rank = &f->rank[r];
         lua_createtable(L, 0, 4);
-        lua_pushinteger(L, rank->peak_bytes);
+        lua_pushinteger(L, cs_rank_needs_bytes(&rank->needs));
         lua_setfield(L, -2, "peak_bytes");
         set_ms(L, "busy_ms", rank->busy_ns);
         set_ms(L, "exposed_ms", rank->exposed_ns);

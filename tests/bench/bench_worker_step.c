@@ -198,7 +198,7 @@ static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, cons
     int64_t *held = CS_NEW_ARRAY(arena, int64_t, j->plan->n_stages + 1);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         held[i] = cs_stage_held_bytes(j->graph, j->plan, i, 2);
-    kept = cs_program_kept_bytes(program, own, held, arena);
+    kept = cs_program_kept_bytes(program, own, held, NULL, arena);
     cs_arena_free(arena);
     for (int32_t i = 0; i < j->plan->n_stages; i++) {
         const struct cs_stage *s = &j->plan->stages[i];

@@ -113,8 +113,15 @@ void plan_screen_forecast(const struct plan_screen *f, const struct cs_plan *pla
     const struct cs_program_options how = {.n_slots = slots};
     const struct cs_sim_options sim = {.cost = cs_predict_cost, .user = &device};
     asked.schedule = schedule;
+    const struct cs_cluster cluster = {&device, 1, 8};
+    const struct cs_needs_of of = {.plan = &asked,
+                                   .graph =
+                                       cs_plan_rank_graph(f->replay.graph, plan, f->replay.arena),
+                                   .cluster = &cluster,
+                                   .element = 4,
+                                   .n_slots = slots};
     if (cs_program_make_with(&asked, f->replay.graph, &how, f->replay.arena, &program, &err) !=
             CS_OK ||
-        cs_forecast_program(program, &sim, 4, f->replay.arena, out, &err) != CS_OK)
+        cs_forecast_with_needs(program, &sim, &of, f->replay.arena, out, &err) != CS_OK)
         fail_msg("%s", err.text);
 }

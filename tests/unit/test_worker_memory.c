@@ -207,7 +207,7 @@ static void planners_foresee_what_is_kept(void **state)
         int64_t *held = CS_NEW_ARRAY(j.made.arena, int64_t, j.made.plan->n_stages + 1);
         for (int32_t s = 0; s < j.made.plan->n_stages; s++)
             held[s] = cs_stage_held_bytes(j.made.graph, j.made.plan, s, 4);
-        const double planned = (double)cs_program_kept_bytes(program, 0, held, j.made.arena);
+        const double planned = (double)cs_program_kept_bytes(program, 0, held, NULL, j.made.arena);
         const double taken = (double)cs_exec_memory(j.trainer->exec).kept;
         if (!(planned > 0.93 * taken && planned < 1.07 * taken))
             fail_msg("%s %s %s: %.0f bytes planned, %.0f taken", options.rules, options.schedule,

@@ -12,9 +12,6 @@
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/json/plan_json.h"
-#include "core/plan/offload.h"
-#include "core/sched/lower/lower.h"
-#include "core/sched/proof/kept.h"
 #include "core/wire/wire.h"
 
 struct values {
@@ -75,21 +72,11 @@ static void duration(char out[CS_UNITS_CAP], int64_t ns)
         snprintf(out, CS_UNITS_CAP, "-");
 }
 
-/* of the slots of a stage that are alive together at most; all of them where there is no program */
-static int64_t kept_bytes(const struct cs_plan *plan, const struct cs_graph *graph, int stage)
+/* memory: what the stage's rank needs, for all stages that it has */
+static void add_stage(struct cs_table *table, const struct cs_preflight_made *made, int i)
 {
-    struct cs_arena *arena = cs_arena_new(0);
-    struct cs_program *program;
-    int32_t live = cs_plan_own_slots(plan, plan->slots);
-    if (cs_program_make(plan, graph, live, false, arena, &program, NULL) == CS_OK)
-        live = cs_program_live_slots(program, stage, arena);
-    cs_arena_free(arena);
-    return plan->stages[stage].saved_bytes * cs_offload_kept(&plan->stages[stage], live);
-}
-
-static void add_stage(struct cs_table *table, const struct cs_plan *plan,
-                      const struct cs_graph *graph, int i)
-{
+    const struct cs_plan *plan = made->plan;
+    const struct cs_graph *graph = made->graph;
     const struct cs_stage *s = &plan->stages[i];
     char rank[16], layers[160], params[CS_UNITS_CAP], trained[CS_UNITS_CAP], fwd[CS_UNITS_CAP],
         input[CS_UNITS_CAP], weight[CS_UNITS_CAP], memory[CS_UNITS_CAP], bubble[32];
@@ -105,8 +92,7 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
     duration(fwd, s->fwd_ns);
     duration(input, s->bwd_input_ns);
     duration(weight, s->bwd_weight_ns);
-    cs_bytes_print(memory, sizeof memory,
-                   (uint64_t)(s->weight_bytes + s->state_bytes + kept_bytes(plan, graph, i)));
+    cs_bytes_print(memory, sizeof memory, (uint64_t)cs_rank_needs_bytes(&made->needs[s->rank]));
     snprintf(bubble, sizeof bubble, "%.1f%%", 100 * plan->predicted_bubble[i]);
     const char *cells[] = {s->name, rank,  layers, params, trained,
                            fwd,     input, weight, memory, bubble};
@@ -114,13 +100,14 @@ static void add_stage(struct cs_table *table, const struct cs_plan *plan,
 }
 
 /* says_why: with the plan's own reasons, which an explanation would repeat */
-static void print_plan(const struct cs_plan *plan, const struct cs_graph *graph, bool says_why)
+static void print_plan(const struct cs_preflight_made *made, bool says_why)
 {
+    const struct cs_plan *plan = made->plan;
     char step[CS_UNITS_CAP];
     struct cs_buf text = {0};
     struct cs_table *table = cs_table_new(columns, CS_ARRAY_LEN(columns));
     for (int i = 0; i < plan->n_stages; i++)
-        add_stage(table, plan, graph, i);
+        add_stage(table, made, i);
     cs_table_render(table, cs_cmd_width(), true, &text);
     cs_table_free(table);
     duration(step, plan->predicted_step_ns);
@@ -162,7 +149,7 @@ static enum cs_status print_all(struct cs_cmd *cmd, const struct cs_preflight_ma
 {
     const struct values *v = cmd->values;
     if (!cmd->json) {
-        print_plan(made->plan, made->graph, explain == NULL);
+        print_plan(made, explain == NULL);
         print_explain(explain, v->compare);
         print_preflight(preflight, v->explain);
         return CS_OK;

@@ -16,7 +16,8 @@ static const struct cs_column memory_columns[] = {
     {"grads",   6, 8,  4, CS_ALIGN_RIGHT},
     {"optim",   6, 8,  5, CS_ALIGN_RIGHT},
     {"activ",   6, 8,  2, CS_ALIGN_RIGHT},
-    {"bound",   6, 8,  6, CS_ALIGN_RIGHT},
+    {"work",    6, 8,  6, CS_ALIGN_RIGHT},
+    {"bound",   6, 8,  7, CS_ALIGN_RIGHT},
     {"GiB",     6, 8,  0, CS_ALIGN_RIGHT},
 };
 
@@ -28,6 +29,7 @@ static const struct {
     [CS_PREVIEW_GRADS] = {'G', CS_STYLE_BACKWARD },
     [CS_PREVIEW_OPTIMIZER] = {'O', CS_STYLE_OPTIMIZER},
     [CS_PREVIEW_ACTIVATIONS] = {'A', CS_STYLE_GOOD     },
+    [CS_PREVIEW_WORKSPACE] = {'S', CS_STYLE_WARN     },
     [CS_PREVIEW_BOUNDARY] = {'B', CS_STYLE_DIM      },
 };
 

@@ -187,7 +187,7 @@ static void read_preview(const struct cs_preview *p, const struct cs_graph *grap
     for (int32_t r = 0; r < p->forecast.n_ranks; r++) {
         cs_fmt_gib(gib, sizeof gib, p->memory[r].total);
         cs_groups_ranks(p->made.plan, r, ranks, sizeof ranks);
-        cs_buf_addf(out, "Rank %s holds %s GiB%s.\n", ranks, gib,
+        cs_buf_addf(out, "Rank %s needs %s GiB%s.\n", ranks, gib,
                     r == p->peak_rank && p->forecast.n_ranks > 1 ? ", the most" : "");
     }
 }

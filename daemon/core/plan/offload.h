@@ -14,10 +14,4 @@ enum { CS_OFFLOAD_SETS = 7 }; /* most */
  * must not have the same. 0: it has as many sets as slots, nothing goes anywhere. */
 int32_t cs_offload_sets(int32_t alive);
 
-/* slots of a stage whose activations are on the device while so many are alive, at most */
-static inline int32_t cs_offload_kept(const struct cs_stage *stage, int32_t alive)
-{
-    return stage->offloads && alive > CS_OFFLOAD_SETS ? CS_OFFLOAD_SETS : alive;
-}
-
 #endif

@@ -86,12 +86,6 @@ double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
     return alive < slots ? alive : slots;
 }
 
-int64_t cs_planner_held(const struct cs_planner *p, int32_t b, int32_t stage)
-{
-    return cs_schedule_held_slots(p->placing.schedule, depth_of(p, b, stage), longest_chain(p),
-                                  cs_plan_own_slots(p->plan, p->spec->slots));
-}
-
 /* ... whose activations are on the rank's device */
 double cs_planner_alive(const struct cs_planner *p, int32_t b, int32_t stage)
 {

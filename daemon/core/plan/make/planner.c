@@ -10,11 +10,10 @@
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links/edges.h"
-#include "core/plan/cost/links/windows.h"
 #include "core/plan/cost/stage/buckets.h"
+#include "core/plan/cost/stage/needs.h"
 #include "core/plan/cost/stage/offload.h"
 #include "core/plan/cost/stage/recompute.h"
-#include "core/plan/cost/stage/scratch.h"
 #include "core/plan/cost/stage/stages.h"
 #include "core/plan/cost/stage/zero.h"
 #include "core/plan/derive.h"
@@ -26,6 +25,7 @@
 #include "core/plan/make/offload.h"
 #include "core/plan/make/tensors.h"
 #include "core/plan/make/zero.h"
+#include "core/sched/orders/kept.h"
 
 static enum cs_status check_branches(const struct cs_planner *p, struct cs_err *err)
 {
@@ -207,42 +207,38 @@ static const char *rank_words(const struct cs_planner *p, int32_t rank)
     return words;
 }
 
+static enum cs_status refuse_memory(const struct cs_planner *p, int32_t rank, int64_t bytes,
+                                    struct cs_err *err)
+{
+    const int64_t cap = p->cluster->device->mem_bytes;
+    char needs[CS_UNITS_CAP], more[CS_UNITS_CAP];
+    for (int32_t s = 0; s < p->plan->n_stages; s++)
+        if (p->plan->stages[s].rank == rank)
+            *p->full = p->plan->stages[s].branch;
+    cs_bytes_print(needs, sizeof needs, (uint64_t)bytes);
+    cs_bytes_print(more, sizeof more, (uint64_t)(bytes - cap));
+    return cs_fail(err, CS_PLAN,
+                   "%s needs %s, %s more than a %s has; use more stages or shorter slots",
+                   rank_words(p, rank), needs, more, p->cluster->device->name);
+}
+
 /* several stages may share a rank, so the split's cap per stage is not the whole check */
 static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *err)
 {
-    int64_t cap = p->cluster->device->mem_bytes;
-    const int element = cs_device_element_bytes(p->cluster->device);
-    const int32_t slots = cs_plan_own_slots(p->plan, p->spec->slots);
-    for (int32_t r = 0; cap > 0 && r < p->plan->n_ranks; r++) {
-        int64_t bytes = 0, work = 0;
-        int32_t last = 0, tp = 1, ep = 1;
-        for (int32_t s = 0; s < p->plan->n_stages; s++) {
-            const struct cs_stage *st = &p->plan->stages[s];
-            if (st->rank != r)
-                continue;
-            const int64_t own = cs_stage_scratch_bytes(p->graph, p->plan, s, element);
-            const int64_t held = cs_planner_held(p, st->branch, st->index) *
-                                 cs_stage_held_bytes(p->graph, p->plan, s, element);
-            const struct cs_rank_shape shape = cs_plan_shape(p->plan, s);
-            work = own > work ? own : work;
-            tp = shape.tp > tp ? shape.tp : tp;
-            ep = shape.ep > ep ? shape.ep : ep;
-            last = st->branch;
-            bytes +=
-                st->weight_bytes + st->state_bytes + held +
-                (int64_t)(cs_planner_alive(p, st->branch, st->index) * (double)st->saved_bytes);
-        }
-        bytes += work + cs_rank_boundary_bytes(p->plan, r, slots, element) +
-                 cs_window_bytes(p->cluster->device, p->cluster->devices_per_node, tp, ep);
-        if (bytes > cap) {
-            char needs[CS_UNITS_CAP], more[CS_UNITS_CAP];
-            cs_bytes_print(needs, sizeof needs, (uint64_t)bytes);
-            cs_bytes_print(more, sizeof more, (uint64_t)(bytes - cap));
-            *p->full = last;
-            return cs_fail(err, CS_PLAN,
-                           "%s needs %s, %s more than a %s has; use more stages or shorter slots",
-                           rank_words(p, r), needs, more, p->cluster->device->name);
-        }
+    const int64_t cap = p->cluster->device->mem_bytes;
+    const struct cs_needs_of of = {.plan = p->plan,
+                                   .graph = p->graph,
+                                   .cluster = p->cluster,
+                                   .element = cs_device_element_bytes(p->cluster->device),
+                                   .n_slots = cs_plan_own_slots(p->plan, p->spec->slots)};
+    int64_t *kept = CS_NEW_ARRAY(p->arena, int64_t, p->plan->n_ranks + 1);
+    if (cap <= 0)
+        return CS_OK;
+    CS_TRY(cs_orders_kept(p->plan, of.n_slots, cs_needs_held(&of, p->arena), kept, err));
+    for (int32_t r = 0; r < p->plan->n_ranks; r++) {
+        const struct cs_rank_needs needs = cs_rank_needs(&of, r, kept[r]);
+        if (cs_rank_needs_bytes(&needs) > cap)
+            return refuse_memory(p, r, cs_rank_needs_bytes(&needs), err);
     }
     return CS_OK;
 }

@@ -33,8 +33,6 @@ enum cs_status cs_planner_budget(struct cs_planner *p, struct cs_err *err) CS_NO
 /* alive.c: slots of a stage under way at once, at most; those whose activations are on the device */
 double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage);
 double cs_planner_alive(const struct cs_planner *p, int32_t b, int32_t stage);
-/* Live slots between the halves of a split backward; 0: it is whole. */
-int64_t cs_planner_held(const struct cs_planner *p, int32_t b, int32_t stage);
 
 /* cut.c. ns of every layer of a branch, in the arena; frozen-blind: as if all trained. */
 double *cs_planner_costs(struct cs_planner *p, int32_t b, bool is_blind);

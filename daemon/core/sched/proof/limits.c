@@ -3,8 +3,7 @@
 #include "core/sched/proof/limits.h"
 
 #include "core/base/units.h"
-#include "core/plan/offload.h"
-#include "core/sched/traits.h"
+#include "core/sched/proof/kept.h"
 
 struct walk {
     const struct cs_program *program;
@@ -13,6 +12,7 @@ struct walk {
     int64_t *weights, *state; /* (n_ranks) bytes */
     int32_t *live;            /* (n_stages) */
     int32_t *last_seen;       /* (2 * n_ranks) rank + 1 that has used the channel last */
+    struct cs_arena *arena;
     struct cs_err *err;
 };
 
@@ -46,19 +46,19 @@ static enum cs_status refuse_memory(const struct walk *w, int32_t rank, const st
 static enum cs_status check_memory(struct walk *w, int32_t rank)
 {
     const struct cs_rank_program *rp = &w->program->rank[rank];
-    const struct cs_plan *plan = w->program->plan;
+    const uint32_t n = rp->n_fifo[CS_STREAM_COMPUTE];
+    struct cs_kept_change *change = CS_NEW_ARRAY(w->arena, struct cs_kept_change, (size_t)n + 1);
     int64_t activations = 0;
-    for (uint32_t i = 0; i < rp->n_fifo[CS_STREAM_COMPUTE]; i++) {
+    cs_program_kept_bytes(w->program, rank, NULL, change, w->arena);
+    for (uint32_t i = 0; i < n; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
         if (a->stage < 0)
             continue;
-        int32_t change = cs_live_change(&w->traits[a->stage], a);
-        const struct cs_stage *stage = &plan->stages[a->stage];
-        const int32_t before = cs_offload_kept(stage, w->live[a->stage]);
-        w->live[a->stage] += change;
-        activations += (cs_offload_kept(stage, w->live[a->stage]) - before) * stage->saved_bytes;
+        w->live[a->stage] += cs_live_change(&w->traits[a->stage], a);
+        activations += change[i].taken;
         if (w->weights[rank] + w->state[rank] + activations > w->limits->mem_bytes)
             return refuse_memory(w, rank, a, activations);
+        activations -= change[i].released;
     }
     return CS_OK;
 }
@@ -96,6 +96,7 @@ static enum cs_status check_channels(struct walk *w, int32_t rank)
 static enum cs_status check(struct walk *w, struct cs_arena *arena)
 {
     const struct cs_plan *plan = w->program->plan;
+    w->arena = arena;
     w->traits = cs_traits_make(plan, w->program->is_eval, w->program->share, arena);
     w->weights = CS_NEW_ARRAY(arena, int64_t, plan->n_ranks + 1);
     w->state = CS_NEW_ARRAY(arena, int64_t, plan->n_ranks + 1);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/sched/proof/kept.h"
 #include "core/sched/sim/count.h"
 #include "core/sched/sim/memory_curve.h"
 #include "core/sched/sim/predict.h"
@@ -47,33 +48,39 @@ static void list_actions(const struct cs_sim_run *run, int32_t r, struct cs_aren
     }
 }
 
-static void find_peak(struct cs_forecast_rank *rank)
+/* Copies need what the ranks of the original need. */
+static void fill_memory(const struct cs_sim_run *run, const struct cs_needs_of *of,
+                        struct cs_arena *arena, struct cs_arena *scratch,
+                        struct cs_forecast_rank *rank)
 {
-    for (uint32_t i = 0; i < rank->n_points; i++) {
-        int64_t sum = 0;
-        for (int held = 0; held < CS_HELD_COUNT; held++)
-            sum += rank->memory[i].bytes[held];
-        if (i > 0 && sum <= rank->peak_bytes)
-            continue;
-        rank->peak_bytes = sum;
-        rank->peak_at_ns = rank->memory[i].at_ns;
+    const struct cs_program *one = run->repeat.original;
+    const int32_t n_stages = one->plan->n_stages;
+    const int64_t *held = cs_needs_held(of, scratch);
+    int64_t *of_all = CS_NEW_ARRAY(scratch, int64_t, run->repeat.program->plan->n_stages + 1);
+    for (int32_t s = 0; held && s < run->repeat.program->plan->n_stages; s++)
+        of_all[s] = held[s % n_stages];
+    cs_memory_curves(run, held ? of_all : NULL, of->element, scratch, arena, rank);
+    for (int32_t r = 0; r < one->n_ranks; r++) {
+        const int64_t kept = cs_program_kept_bytes(one, r, held, NULL, scratch);
+        const struct cs_rank_needs needs = cs_rank_needs(of, r, kept);
+        for (int32_t k = r; k < run->repeat.program->n_ranks; k += one->n_ranks)
+            rank[k].needs = needs;
     }
 }
 
-static void fill_ranks(const struct cs_sim_run *run, int element_bytes, struct cs_arena *arena,
-                       struct cs_arena *scratch, struct cs_forecast *out,
+static void fill_ranks(const struct cs_sim_run *run, const struct cs_needs_of *of,
+                       struct cs_arena *arena, struct cs_arena *scratch, struct cs_forecast *out,
                        struct cs_engine_rank *counted)
 {
     double makespan = run->result.makespan;
     out->n_ranks = run->repeat.program->n_ranks;
     out->rank = CS_NEW_ARRAY(arena, struct cs_forecast_rank, (size_t)out->n_ranks + 1);
     cs_engine_ranks(&run->graph, &run->result, scratch, counted);
-    cs_memory_curves(run, element_bytes, scratch, arena, out->rank);
+    fill_memory(run, of, arena, scratch, out->rank);
     double busy = 0;
     for (int32_t r = 0; r < out->n_ranks; r++) {
         struct cs_forecast_rank *rank = &out->rank[r];
         list_actions(run, r, arena, rank);
-        find_peak(rank);
         rank->busy_ns = (int64_t)counted[r].busy;
         rank->first_ns = (int64_t)counted[r].first;
         rank->last_ns = (int64_t)counted[r].last;
@@ -145,10 +152,10 @@ static void fill_critical(const struct cs_sim_run *run, struct cs_arena *arena,
     }
 }
 
-enum cs_status cs_forecast_program(const struct cs_program *program,
-                                   const struct cs_sim_options *options, int element_bytes,
-                                   struct cs_arena *arena, struct cs_forecast *out,
-                                   struct cs_err *err)
+enum cs_status cs_forecast_with_needs(const struct cs_program *program,
+                                      const struct cs_sim_options *options,
+                                      const struct cs_needs_of *of, struct cs_arena *arena,
+                                      struct cs_forecast *out, struct cs_err *err)
 {
     struct cs_arena *scratch = cs_arena_new(0);
     struct cs_sim_run run;
@@ -159,13 +166,24 @@ enum cs_status cs_forecast_program(const struct cs_program *program,
         *out = (struct cs_forecast){.makespan_ns = (int64_t)run.result.makespan,
                                     .n_slots = program->n_slots};
         memcpy(out->program_hash, program->hash, sizeof out->program_hash);
-        fill_ranks(&run, element_bytes > 0 ? element_bytes : 4, arena, scratch, out, counted);
+        fill_ranks(&run, of, arena, scratch, out, counted);
         fill_stages(&run, arena, scratch, out);
         fill_modules(&run, counted, arena, scratch, out);
         fill_critical(&run, arena, out);
     }
     cs_arena_free(scratch);
     return status;
+}
+
+enum cs_status cs_forecast_program(const struct cs_program *program,
+                                   const struct cs_sim_options *options, int element_bytes,
+                                   struct cs_arena *arena, struct cs_forecast *out,
+                                   struct cs_err *err)
+{
+    const struct cs_needs_of of = {.plan = program->plan,
+                                   .element = element_bytes > 0 ? element_bytes : 4,
+                                   .n_slots = program->n_slots};
+    return cs_forecast_with_needs(program, options, &of, arena, out, err);
 }
 
 double *cs_forecast_rank_bubbles(const struct cs_forecast *f, struct cs_arena *arena)
@@ -194,10 +212,12 @@ struct cs_forecast_figures cs_forecast_figures(const struct cs_forecast *f,
     for (int32_t s = 0; s < f->n_stages; s++)
         bubble[s] = f->stage[s].bubble;
     out.bubble = cs_plan_mean_bubble(plan, bubble);
-    for (int32_t r = 0; r < f->n_ranks; r++)
-        if (f->rank[r].peak_bytes > out.peak_bytes) {
-            out.peak_bytes = f->rank[r].peak_bytes;
-            out.peak_rank = r;
-        }
+    for (int32_t r = 0; r < f->n_ranks; r++) {
+        const int64_t bytes = cs_rank_needs_bytes(&f->rank[r].needs);
+        if (bytes <= out.peak_bytes)
+            continue;
+        out.peak_bytes = bytes;
+        out.peak_rank = r;
+    }
     return out;
 }

@@ -9,14 +9,14 @@
 #ifndef CS_SCHED_SIM_FORECAST_H
 #define CS_SCHED_SIM_FORECAST_H
 
+#include "core/plan/cost/stage/needs.h"
 #include "core/sched/sim/sim.h"
 
-/* what a rank holds; WEIGHTS and STATE (gradients, optimizer) do not change within a step */
+/* What a rank holds at a time, of what it needs (cs_rank_needs); WEIGHTS and STATE (gradients, optimizer) do not change within a step */
 #define CS_HELD_TABLE(X)                                                                           \
     X(WEIGHTS, "weights")                                                                          \
     X(STATE, "gradients and optimizer")                                                            \
-    X(ACTIVATIONS,                                                                                 \
-      "activations") /* from the start of a forward to the end of its last backward */             \
+    X(ACTIVATIONS, "activations") /* see core/sched/kept.h */                                      \
     X(BOUNDARY,                                                                                    \
       "boundary buffers") /* rows and gradients on their way: at the sender from the end \
                                        of their producer to the end of the message, at the         \
@@ -54,7 +54,7 @@ struct cs_forecast_rank {
     uint32_t n_actions;
     struct cs_forecast_point *memory; /* by time, the first at 0; at least one */
     uint32_t n_points;
-    int64_t peak_bytes, peak_at_ns;     /* of all classes together, the first time */
+    struct cs_rank_needs needs;         /* what it takes for the step and has from its start */
     int64_t busy_ns, first_ns, last_ns; /* compute; start of the first, end of the last of it */
     int64_t span_idle_ns;               /* last - first - busy */
     int64_t exposed_ns;                 /* idle while a message or collective that the next
@@ -102,7 +102,7 @@ struct cs_forecast {
 struct cs_forecast_figures {
     int64_t step_ns;
     double bubble;      /* cs_plan_mean_bubble */
-    int64_t peak_bytes; /* of the rank that holds most */
+    int64_t peak_bytes; /* what the rank that needs most needs */
     int32_t peak_rank;  /* of programs */
 };
 
@@ -116,11 +116,18 @@ double *cs_forecast_rank_bubbles(const struct cs_forecast *forecast, struct cs_a
 struct cs_forecast_figures cs_forecast_figures(const struct cs_forecast *forecast,
                                                const struct cs_plan *plan, struct cs_arena *arena);
 
-/* Simulates a program. element_bytes: of a row's element in a message, 0: 4. */
+/* Simulates a program. element_bytes: of a row's element in a message, 0: 4. Needs are those that the plan alone
+ * tells: no scratch, nothing that split backwards hold. */
 enum cs_status cs_forecast_program(const struct cs_program *program,
                                    const struct cs_sim_options *options, int element_bytes,
                                    struct cs_arena *arena, struct cs_forecast *out,
                                    struct cs_err *err) CS_NODISCARD;
+
+/* ... with all that the ranks of its plan need. */
+enum cs_status cs_forecast_with_needs(const struct cs_program *program,
+                                      const struct cs_sim_options *options,
+                                      const struct cs_needs_of *needs, struct cs_arena *arena,
+                                      struct cs_forecast *out, struct cs_err *err) CS_NODISCARD;
 
 /* Zero: the plan as it is, with the costs of cs_plan_predict. */
 struct cs_forecast_options {

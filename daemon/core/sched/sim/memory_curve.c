@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan/offload.h"
-#include "core/sched/traits.h"
+#include "core/sched/proof/kept.h"
 
 struct change {
     int64_t at_ns, bytes;
@@ -19,7 +18,7 @@ struct curve {
     int32_t rank;
     int element_bytes;
     struct cs_arena *scratch;
-    const struct cs_stage_traits *traits;
+    const int64_t *held;                /* (n_stages) */
     int32_t *first_out, *next_out;      /* edges by their producer, -1: the last */
     struct cs_forecast_point *constant; /* (n_ranks) weights and state */
     struct change *change;
@@ -69,20 +68,16 @@ static bool is_compute(const struct cs_action *a)
     return cs_op_stream((enum cs_op)a->op) == CS_STREAM_COMPUTE;
 }
 
-/* saved rows of live slots */
+/* what is kept of live slots */
 static void add_activations(struct curve *c)
 {
-    int32_t *alive = CS_NEW_ARRAY(c->scratch, int32_t, (size_t)c->program->plan->n_stages + 1);
-    for (uint32_t i = 0; i < c->rp->n_actions; i++) {
-        const struct cs_action *a = &c->rp->actions[i];
-        if (!is_compute(a) || a->stage < 0)
-            continue;
-        const struct cs_stage *stage = &c->program->plan->stages[a->stage];
-        const int32_t before = cs_offload_kept(stage, alive[a->stage]);
-        alive[a->stage] += cs_live_change(&c->traits[a->stage], a);
-        const int32_t live = cs_offload_kept(stage, alive[a->stage]) - before;
-        add(c, live > 0 ? start_of(c, i) : end_of(c, i), CS_HELD_ACTIVATIONS,
-            live * stage->saved_bytes);
+    const uint32_t n = c->rp->n_fifo[CS_STREAM_COMPUTE];
+    struct cs_kept_change *change = CS_NEW_ARRAY(c->scratch, struct cs_kept_change, (size_t)n + 1);
+    cs_program_kept_bytes(c->program, c->rank, c->held, change, c->scratch);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t id = c->rp->fifo[CS_STREAM_COMPUTE][i];
+        add(c, start_of(c, id), CS_HELD_ACTIVATIONS, change[i].taken);
+        add(c, end_of(c, id), CS_HELD_ACTIVATIONS, -change[i].released);
     }
 }
 
@@ -162,7 +157,6 @@ static void draw(struct curve *c, struct cs_arena *arena, struct cs_forecast_ran
 static void prepare(struct curve *c)
 {
     const struct cs_plan *plan = c->program->plan;
-    c->traits = cs_traits_make(plan, c->program->is_eval, c->program->share, c->scratch);
     c->first_out = CS_NEW_ARRAY(c->scratch, int32_t, (size_t)plan->n_stages + 1);
     c->next_out = CS_NEW_ARRAY(c->scratch, int32_t, (size_t)plan->n_edges + 1);
     c->constant = CS_NEW_ARRAY(c->scratch, struct cs_forecast_point, (size_t)plan->n_ranks + 1);
@@ -178,11 +172,13 @@ static void prepare(struct curve *c)
     }
 }
 
-void cs_memory_curves(const struct cs_sim_run *run, int element_bytes, struct cs_arena *scratch,
-                      struct cs_arena *arena, struct cs_forecast_rank *rank)
+void cs_memory_curves(const struct cs_sim_run *run, const int64_t *held, int element_bytes,
+                      struct cs_arena *scratch, struct cs_arena *arena,
+                      struct cs_forecast_rank *rank)
 {
     struct curve c = {.run = run,
                       .program = run->repeat.program,
+                      .held = held,
                       .element_bytes = element_bytes,
                       .scratch = scratch};
     prepare(&c);

@@ -354,8 +354,12 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
         int64_t copies = sim.copies > 1 ? sim.copies : 1;
         if (options->shares_links && !sim.links)
             sim.links = network_links(&net, copies * asked.n_ranks, scratch);
-        status = cs_forecast_program(program, &sim, cs_device_element_bytes(&net.device), arena,
-                                     out, err);
+        const struct cs_needs_of of = {.plan = &asked,
+                                       .graph = cs_plan_rank_graph(graph, &asked, scratch),
+                                       .cluster = cluster,
+                                       .element = cs_device_element_bytes(&net.device),
+                                       .n_slots = how.n_slots};
+        status = cs_forecast_with_needs(program, &sim, &of, arena, out, err);
     }
     cs_arena_free(scratch);
     return status == CS_OK || !options->schedule
