@@ -11,6 +11,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/sched/orders/interleaved.h"
+
 enum { MAX_P = 16, MAX_STAGES = 40 };
 
 static uint64_t seed = 23;
@@ -108,6 +110,30 @@ static void interleaved_takes_any_number_of_slots(void **state)
                 for (int s = 0; s < p; s++)
                     assert_true(r.busy[s] == m * t);
             }
+}
+
+/* What plans say that encoders keep is what their programs keep, of every stage, with any number of slots. */
+static void encoders_ahead_of_chunks_keep_what_is_said(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        const int p = 1 + next_random(5), v = 1 + next_random(4), m = 1 + next_random(24);
+        const int e[2] = {1 + next_random(3), 1 + next_random(3)};
+        const struct cs_lab_module modules[] = {
+            {"vision", "llm", e[0], same(1), same(2), NULL},
+            {"depth",  "llm", e[1], same(3), same(1), NULL},
+            {"llm",    NULL,  p,    same(2), same(4), NULL}
+        };
+        const struct outcome o =
+            run_modules("interleaved", modules, 3, m, 0, &(struct cs_lab_tuning){.chunks = v});
+        for (int s = 0; s < e[0] + e[1]; s++) {
+            const int hops = s < e[0] ? e[0] - s : e[0] + e[1] - s;
+            const int said = cs_interleaved_live(p, v, m, hops);
+            if (o.peak[s] != said)
+                fail_msg("%d ranks, %d chunks, %d slots, %d hops: %d said, %d kept", p, v, m, hops,
+                         said, o.peak[s]);
+        }
+    }
 }
 
 static void one_chunk_is_plain_1f1b(void **state)
@@ -407,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interleaved_ramp_is_p_minus_1_chunks),
         cmocka_unit_test(interleaved_takes_any_number_of_slots),
+        cmocka_unit_test(encoders_ahead_of_chunks_keep_what_is_said),
         cmocka_unit_test(one_chunk_is_plain_1f1b),
         cmocka_unit_test(zb_h1_ramp_is_p_minus_1_times_f_plus_b_minus_w),
         cmocka_unit_test(zb_h1_holds_for_unequal_parts),

@@ -241,6 +241,8 @@ static void plans_are_checked_for_what_forecasts_tell(void **state)
         {.llm_pp = 2, .slots = 6, .schedule = "zb-h1", .recompute = "full", .n_encoders = 2},
         {.llm_pp = 2, .slots = 7, .schedule = "zb-h2"},
         {.llm_pp = 2, .slots = 6, .schedule = "gpipe", .recompute = "selective"},
+        {.llm_pp = 2, .slots = 6, .schedule = "interleaved", .llm_layers = 8},
+        {.llm_pp = 2, .slots = 12, .schedule = "interleaved", .llm_layers = 8, .llm_vpp = 4, .vision_pp = 2},
         {.llm_pp = 2, .slots = 6, .llm_tp = 2},
         {.llm_pp = 2, .slots = 6, .llm_tp = 2, .llm_sp = true, .recompute = "selective"},
         {.llm_tp = 2, .slots = 6, .vision_tp = 2, .schedule = "zb-h1"},

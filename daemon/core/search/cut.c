@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/units.h"
+#include "core/sched/orders/interleaved.h"
 #include "core/search/trial.h"
 
 struct cutter {
@@ -42,6 +43,8 @@ static int64_t in_flight(const struct cs_trial *t, int32_t b, int32_t s)
     int64_t path = longest_chain(t), alive = depth + 1;
     if (row->layout == CS_LAYOUT_CHUNKS && b == t->llm) /* of one chunk: every v-th */
         alive = (2 * (p - 1 - s % p) + (t->chunks - 1) * p + t->chunks) / t->chunks;
+    else if (row->layout == CS_LAYOUT_CHUNKS)
+        alive = cs_interleaved_live((int32_t)p, t->chunks, t->slots, cs_trial_stages(t, b) - s);
     else
         alive = cs_schedule_live_slots(row, depth, path, slots);
     return alive < slots ? alive : slots;

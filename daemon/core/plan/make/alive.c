@@ -5,6 +5,7 @@
 
 #include "core/plan/cost/stage/offload.h"
 #include "core/plan/make/offload.h"
+#include "core/sched/orders/interleaved.h"
 
 /* copies of encoders run a share of the slots, whatever the LLM does meanwhile */
 static double alive_in_copies(const struct cs_planner *p)
@@ -20,6 +21,14 @@ static double alive_in_chunks(const struct cs_planner *p, int32_t v, int32_t sta
 {
     int32_t n = p->cuts.n_stages[p->graph->llm] / p->placing.chunks;
     return (2.0 * (n - 1 - stage % n) + (v - 1.0) * n + 1) / v;
+}
+
+/* of an encoder with ranks of its own */
+static int32_t alive_ahead_of_chunks(const struct cs_planner *p, int32_t depth, int32_t slots)
+{
+    const int32_t n = p->cuts.n_stages[p->graph->llm], hops = depth - n + 1;
+    return cs_interleaved_live(n / p->placing.chunks, p->placing.chunks, slots,
+                               hops > 1 ? hops : 1);
 }
 
 /* stages on the longest chain: what all ranks warm up by when they feed each other in a circle */
@@ -65,7 +74,7 @@ static int32_t depth_of(const struct cs_planner *p, int32_t b, int32_t stage)
     return cs_place_depth(p->graph, &p->cuts, b, stage);
 }
 
-/* slots of a stage that are live at once; exact but for chunks and what runs ahead of them */
+/* slots of a stage that are live at once; exact but for chunks, of which it is the mean */
 double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
 {
     const struct cs_schedule_info *schedule = p->placing.schedule;
@@ -75,8 +84,8 @@ double cs_planner_live(const struct cs_planner *p, int32_t b, int32_t stage)
         return alive_in_copies(p);
     alive = depth + 1;
     if (p->placing.chunks > 1)
-        alive =
-            b == llm ? alive_in_chunks(p, p->placing.chunks, stage) : alive + p->cuts.n_stages[llm];
+        alive = b == llm ? alive_in_chunks(p, p->placing.chunks, stage)
+                         : alive_ahead_of_chunks(p, (int32_t)depth, (int32_t)slots);
     if (schedule->live != CS_LIVE_DEPTH)
         alive = (double)cs_schedule_live_slots(schedule, (int64_t)depth, path, (int64_t)slots);
     else if (is_grid(p))

@@ -24,11 +24,16 @@ struct virtual_item {
     int32_t chunk, slot;
 };
 
-static struct walk walk_of(const struct cs_pipeline *pipe)
+static struct walk make_walk(int32_t n_ranks, int32_t n_chunks, int32_t n_slots)
 {
-    struct walk w = {pipe->n_head_ranks, pipe->n_chunks, pipe->n_slots, 0};
+    struct walk w = {n_ranks, n_chunks, n_slots, 0};
     w.n = (w.m + w.p - 1) / w.p * w.p * w.v;
     return w;
+}
+
+static struct walk walk_of(const struct cs_pipeline *pipe)
+{
+    return make_walk(pipe->n_head_ranks, pipe->n_chunks, pipe->n_slots);
 }
 
 static int32_t warm_of(const struct walk *w, int32_t position)
@@ -87,6 +92,13 @@ static int32_t needed_ahead(const struct walk *w)
             most = forwards - b.slot;
     }
     return most;
+}
+
+int32_t cs_interleaved_live(int32_t n_ranks, int32_t n_chunks, int32_t n_slots, int32_t hops)
+{
+    const struct walk w = make_walk(n_ranks, n_chunks, n_slots);
+    const int32_t live = needed_ahead(&w) + hops;
+    return live < n_slots ? live : n_slots;
 }
 
 static enum cs_status prepare(struct cs_pipeline *pipe, struct cs_arena *arena, struct cs_err *err)
