@@ -46,6 +46,16 @@ for line in 'encoder vision reads "image" or "images" of a sample*' '2 steps in 
     { echo "FAIL: a plan does not say: $line"; failed=1; }
 done
 # a step on a GPU is over long before one thread has its 64 samples ready; CPU ranks share their cores with that thread
+python3 - build/shapes/images/* <<'PY'
+import os, struct, sys, zlib
+side = 768
+def chunk(name, data): return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+for path in sys.argv[1:]:
+    rows = b"".join(b"\0" + os.urandom(3 * side) for _ in range(side))
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) +
+                  chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+PY
 "$console" plan good/data_threads.lua >out
 grep -q '^warning: ranks will wait for data: 1 thread on the .* here prepares about .* samples/s (.* each, by the first ones), and the predicted step takes .*samples/s;' out ||
   { echo "FAIL: a plan does not warn of data that comes too slowly: $(cat out)"; failed=1; }

@@ -590,6 +590,69 @@ static void they_have_the_rows_of_a_part(void **state)
     done(&m);
 }
 
+/* On top of what they do: of each as many as the layer runs, of passes that it has; ranks that share matrices run as
+ * many each. */
+static void operators_take_their_time_however_few_rows(void **state)
+{
+    enum { EACH = 7000, FWD = 9, BWD_INPUT = 9, BWD_WEIGHT = 4 }; /* of a block of a llama */
+
+    struct cs_device_class device = math;
+    struct made m;
+    struct cs_err err = {0};
+    struct cs_spec *spec;
+    double gemm, attention;
+    (void)state;
+    device.operator_ns = EACH;
+    make(&m, "train:*", &device);
+    const int32_t at = layer_at(&m, "llm.layers.1");
+    split_flops(&m, at, &gemm, &attention);
+    costs_are(&m, "llm.layers.1", gemm + attention + FWD * EACH,
+              gemm + 2.5 * attention + BWD_INPUT * EACH, gemm + BWD_WEIGHT * EACH);
+    /* words, and rows of pictures, whose gradients go back */
+    costs_are(&m, "llm.embed", EACH + EACH, EACH, EACH);
+    done(&m);
+
+    make(&m, "train:vision.projector", &device);
+    costs_are(&m, "llm.layers.1", gemm + attention + FWD * EACH,
+              gemm + 2.5 * attention + BWD_INPUT * EACH, 0);
+    costs_are(&m, "llm.embed", EACH + EACH, EACH, 0);
+    done(&m);
+
+    make(&m, "freeze:*", &device);
+    costs_are(&m, "llm.layers.1", gemm + attention + FWD * EACH, 0, 0);
+    done(&m);
+
+    make_with(&m, &(struct cs_test_spec){.rules = "train:*", .llm_tp = 2}, &device);
+    need(cs_spec_read(m.root, m.arena, &spec, &err), &err);
+    need(cs_spec_layer_costs(spec, m.graph, &budget, &device, m.arena, m.cost, NULL, &err), &err);
+    const int64_t shared = m.cost[at].bwd_weight_ns;
+    near(shared, gemm / 2 + BWD_WEIGHT * EACH);
+    done(&m);
+}
+
+/* What is left of a shorter slot: all of its operators. */
+static void operators_are_no_part_of_rows(void **state)
+{
+    const struct cs_tensor_ranks one = {.tp = 1};
+    struct cs_device_class device = math;
+    struct made m;
+    (void)state;
+    device.operator_ns = 7000;
+    make(&m, "train:*", &device);
+    const int32_t at = layer_at(&m, "llm.layers.1");
+    const struct cs_layer *layer = &m.graph->layers[at];
+    const struct cs_layer_parts flops = cs_layer_parts(m.graph, layer, &budget),
+                                parts = cs_tensor_parts(NULL, &device, m.graph, layer, &budget, one,
+                                                        &m.cost[at]);
+    const struct cs_layer_cost fixed = cs_tensor_fixed(NULL, &device, m.graph, layer, one);
+    near(fixed.fwd_ns, 9 * 7000);
+    near((int64_t)(parts.fwd.fixed * (double)m.cost[at].fwd_ns), 9 * 7000);
+    near((int64_t)(parts.bwd_weight.fixed * (double)m.cost[at].bwd_weight_ns), 4 * 7000);
+    near((int64_t)(parts.fwd.pairs * (double)m.cost[at].fwd_ns),
+         flops.fwd.pairs * (double)(m.cost[at].fwd_ns - 9 * 7000));
+    done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,6 +670,8 @@ int main(void)
         cmocka_unit_test(parts_are_added_once),
         cmocka_unit_test(what_was_not_measured_of_them_is_in_proportion),
         cmocka_unit_test(they_have_the_rows_of_a_part),
+        cmocka_unit_test(operators_take_their_time_however_few_rows),
+        cmocka_unit_test(operators_are_no_part_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -496,13 +496,13 @@ static void hashes_are_the_same_everywhere(void **state)
         {"1f1b",        "encoder-parallel",   "cpu",
          "be0c1413484277d864cddbdcb37a6443e91832f22a9bee12ee96a0b6835d02ff"},
         {"gpipe",       "encoder-parallel",   "h100-80g",
-         "78b2aeb62c5f76d17189f763a1210b111d25932846d382b90b9f064eedd66dc5"},
+         "8589a87981220a5b02f0929101aeeada638855a37017b9a6dd996c3a811cf061"},
         {"interleaved", "encoder-parallel",   "h100-80g",
-         "65a22e07067447dfb14cc7e1abb5e67201c852bce787e85a6f68e982665904d3"},
+         "d7dcc17111fcde20de459f1a19a9540d03547b8dec3fd0e314f3781db8d3e4c8"},
         {"anchors",     "encoder-colocated",  "a40-48g",
-         "6349e542bdb80fc36265d4968ab09b75f0cabe1db96f8f47c4693e164415d66e"},
+         "165a209426cd365f5c5184757818f4d0709f3843795fed395ddce20cf3e5719a"},
         {"zb-h1",       "encoder-replicated", "a40-48g",
-         "d4910145c7a349ecdcb95e431f47bab9da0053d53a54a2fbf779a91598d06ef8"},
+         "3dfcc17f521bfdd09c1e83d4b91c35a4ffa32c9e846ef89fcc29bb07a1483d8d"},
     };
 
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {

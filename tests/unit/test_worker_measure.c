@@ -13,12 +13,16 @@
 
 #include <cmocka.h>
 
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/tensor_share.h"
 #include "core/plan/make/planner.h"
 #include "support/device.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
 #include "support/spec.h"
+#include "worker/device/tape.h"
+
+enum { MOST_LAYERS = 24 };
 
 static int64_t at(const struct cs_profile *p, const char *module, enum cs_layer_kind kind,
                   int64_t rows, int part)
@@ -265,6 +269,108 @@ static void what_is_measured_is_one_of_the_ranks(void **state)
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(models); i++)
         a_model_is_measured_by_ranks(&models[i]);
+}
+
+/* ---- operators ---- */
+
+/* What a layer runs for a slot, as a tape has it: forward, backward of what it trains and passes. */
+static void count_operators(const struct cs_subject_config *config, struct cs_layer_operators *n)
+{
+    const struct cs_layer_ends ends = {.fill = {NULL}};
+    const bool trains = config->graph->layers[config->layer].needs_weight_grad;
+    struct cs_subject s;
+    struct cs_tape tape;
+    struct cs_err err = {0};
+    need(cs_subject_open(config, &s, &err), &err);
+    need(cs_subject_rows(&s, 48, 5, &err), &err);
+    cs_tape_open(&tape, config->device);
+    struct cs_ctx ctx = cs_tape_ctx(&tape);
+    struct cs_run run = {.device = &tape.recorder,
+                         .ops = &tape.ops,
+                         .ctx = &ctx,
+                         .scratch = &s.scratch,
+                         .input = &s.input};
+    cs_stage_fwd(s.stage, &run, s.x, &ends, s.y, &s.saved);
+    /* a stage keeps what enters it: a copy that is none of its first layer, where anything enters */
+    n->fwd = (int32_t)tape.n_calls - (s.x != NULL && s.layer->kind != CS_LAYER_HEAD);
+    const int32_t before = (int32_t)tape.n_calls;
+    cs_stage_bwd(s.stage, &run, s.dy, s.layer->needs_input_grad ? s.dx : NULL, &ends, &s.saved);
+    *(trains ? &n->bwd_weight : &n->bwd_input) = (int32_t)tape.n_calls - before;
+    cs_tape_close(&tape);
+    cs_subject_close(&s);
+}
+
+/* n (graph->n_layers): their forward, and their backward as they train, or pass gradients alone */
+static void count_model(struct cs_test_spec options, bool trains, struct cs_layer_operators *n,
+                        struct cs_layer_operators *said)
+{
+    struct cs_arena *arena = cs_arena_new(0);
+    struct cs_input_tables *tables;
+    struct cs_slot_budget budget;
+    struct cs_spec *spec;
+    struct cs_err err = {0};
+    json_t *root;
+    options.rules = trains ? "train:*" : "freeze:*";
+    struct cs_graph *graph = cs_test_graph(&options, arena, &root);
+    need(cs_spec_read_preview(root, arena, &spec, &err), &err);
+    need(cs_plan_budget(spec, graph, &budget, &err), &err);
+    need(cs_input_tables_new(graph, cs_test_device(), &budget, &tables, &err), &err);
+    assert_true(graph->n_layers <= MOST_LAYERS);
+    for (int32_t l = 0; l < graph->n_layers; l++) {
+        graph->layers[l].needs_input_grad = graph->layers[l].kind != CS_LAYER_EMBED;
+        const struct cs_subject_config config = {.graph = graph,
+                                                 .budget = &budget,
+                                                 .tables = tables,
+                                                 .device = cs_test_device(),
+                                                 .layer = l,
+                                                 .n_layers = 1,
+                                                 .tp = 1};
+        count_operators(&config, &n[l]);
+        said[l] = cs_layer_operators(graph, &graph->layers[l]);
+        for (int32_t f = 0; f < graph->n_feeds; f++) { /* nothing comes from encoders here */
+            said[l].fwd -= graph->feeds[f].to_layer == l;
+            said[l].bwd_input -= graph->feeds[f].to_layer == l;
+        }
+        /* it adds the balancing loss of experts */
+        said[l].fwd += graph->layers[l].kind == CS_LAYER_HEAD && options.has_experts;
+    }
+    cs_input_tables_free(tables);
+    json_decref(root);
+    cs_arena_free(arena);
+}
+
+/* Plans count what the worker runs. */
+static void layers_run_as_many_operators_as_plans_count(void **state)
+{
+    static const struct cs_test_spec models[] = {
+        {.seed = 1},
+        {.is_qwen2 = true},
+        {.is_qwen3 = true},
+        {.has_experts = true},
+        {.is_recurrent = true},
+        {.llm_keys = CS_TEST_GEMMA4},
+        {.llm_keys = CS_TEST_PHI3},
+        {.vision_keys = CS_TEST_INTERN_VIT},
+        {.n_encoders = 2},
+    };
+
+    (void)state;
+    if (cs_test_device()->mem != NULL)
+        skip(); /* devices round rows up, and clear what is beyond */
+    for (size_t i = 0; i < CS_ARRAY_LEN(models); i++) {
+        struct cs_layer_operators counted[3][MOST_LAYERS];
+        const struct cs_layer_operators *passing = counted[0], *trained = counted[1],
+                                        *said = counted[2];
+        memset(counted, 0, sizeof counted);
+        count_model(models[i], false, counted[0], counted[2]);
+        count_model(models[i], true, counted[1], counted[2]);
+        for (int l = 0; l < MOST_LAYERS; l++) {
+            assert_int_equal(said[l].fwd, passing[l].fwd);
+            assert_int_equal(said[l].fwd, trained[l].fwd);
+            assert_int_equal(said[l].bwd_input, passing[l].bwd_input);
+            assert_int_equal(said[l].bwd_input + said[l].bwd_weight, trained[l].bwd_weight);
+        }
+    }
 }
 
 /* ---- links ---- */
@@ -539,6 +645,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_layer_is_measured),
+        cmocka_unit_test(layers_run_as_many_operators_as_plans_count),
         cmocka_unit_test(both_states_are_measured_where_there_are_two),
         cmocka_unit_test(a_profile_of_other_shapes_is_refused),
         cmocka_unit_test(blocks_and_heads_are_measured_on_ranks_that_share_them),

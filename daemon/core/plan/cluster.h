@@ -59,6 +59,8 @@ struct cs_device_class {
     int64_t link_bytes_per_s, link_latency_ns; /* between ranks of one node */
     int64_t mem_bytes;
     int64_t net_bytes_per_s, net_latency_ns; /* of one device to another node */
+    int64_t
+        operator_ns; /* of each, however few rows: cost/basis/operators.h; 0: a host calls a function */
     int32_t units; /* multiprocessors that kernels share, 0: messages take none of the device */
     const struct cs_link_curves *measured; /* of a profile (cost/links.h); NULL: nothing was */
 };

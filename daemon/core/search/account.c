@@ -173,8 +173,9 @@ static int64_t exchange_ns(const struct cs_trial *t, int32_t b, int64_t bytes)
 static int64_t optim_ns(const struct cs_trial *t, const struct cs_search_stage *st)
 {
     const struct trained own = trained_of(t, st);
+    const int64_t bytes = 2 * (st->memory.grads + st->memory.optimizer);
     if (t->problem->optimizer.source == CS_STEP_BYTES)
-        return moved_ns(t, 2 * (st->memory.grads + st->memory.optimizer));
+        return bytes > 0 ? t->problem->step_fixed_ns + moved_ns(t, bytes) : 0;
     int64_t ns = measured_ns(t, st->branch, &own);
     for (int32_t e = 0; st->branch == t->llm && e < t->llm; e++) {
         const struct trained beside = trained_beside(t, e);

@@ -15,8 +15,10 @@ static struct cs_layer_cost share_of(const struct cs_context_slot_costs *of, int
     const struct cs_tensor_ranks ranks = {.tp = tp};
     const struct cs_layer_work work = cs_layer_work(of->graph, l, of->budget);
     const int64_t rows = cs_over(cs_profile_rows(l, work.tokens, work.label_rows), cp);
-    *parts = cs_tensor_parts(of->profile, of->graph, l, of->budget, ranks);
-    return cs_tensor_share(of->profile, of->graph, l, rows, ranks, of->cost[layer]);
+    const struct cs_layer_cost cost =
+        cs_tensor_share(of->profile, of->device, of->graph, l, rows, ranks, of->cost[layer]);
+    *parts = cs_tensor_parts(of->profile, of->device, of->graph, l, of->budget, ranks, &cost);
+    return cost;
 }
 
 struct cs_context_way cs_context_way_of(const struct cs_context_work *work,

@@ -6,6 +6,8 @@
  * data gradients, all but that of its first GEMM (Q, K, V of a block; the only one of patches and
  * head). Source: Cornstarch, frozen-aware cost, at the granularity of operators.
  *
+ * On top of it every operator takes a time of its own, whatever is its work (basis/operators.h).
+ *
  * Approximations: LLM attention follows its rule over a slot that is one document (packing makes it
  * cheaper), half of the text rows carry labels, an embedding look-up is bytes only. */
 #include "core/plan/cost/cost.h"
@@ -16,6 +18,7 @@
 #include "core/model/placements.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/experts.h"
 #include "core/plan/cost/tensors.h"
@@ -73,9 +76,9 @@ static int64_t bytes_moved(const struct cs_graph *graph, const struct cs_layer *
     return elements * element_bytes;
 }
 
-static void cost_layer(const struct cs_graph *graph, const struct cs_layer *layer,
-                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
-                       struct cs_layer_cost *cost)
+static void roofline(const struct cs_graph *graph, const struct cs_layer *layer,
+                     const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                     struct cs_layer_cost *cost)
 {
     struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     int64_t flops = cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, work.label_rows);
@@ -98,6 +101,17 @@ static void cost_layer(const struct cs_graph *graph, const struct cs_layer *laye
     cost->bwd_input_ns = cs_scale(cost->fwd_ns, 2 * data + 5 * (flops - gemm), 2 * flops);
     if (layer->needs_weight_grad)
         cost->bwd_weight_ns = cs_scale(cost->fwd_ns, cs_scale(gemm, m.trained, m.all), flops);
+}
+
+static void cost_layer(const struct cs_graph *graph, const struct cs_layer *layer,
+                       const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                       struct cs_layer_cost *cost)
+{
+    const struct cs_layer_cost fixed = cs_operators_cost(graph, layer, device);
+    roofline(graph, layer, budget, device, cost);
+    cost->fwd_ns += fixed.fwd_ns;
+    cost->bwd_input_ns += fixed.bwd_input_ns;
+    cost->bwd_weight_ns += fixed.bwd_weight_ns;
 }
 
 void cs_layer_costs(const struct cs_graph *graph, const struct cs_slot_budget *budget,
@@ -213,7 +227,8 @@ static int32_t replicas_of(const struct cs_spec *spec, const struct cs_graph *gr
 
 /* Every rank of an encoder has its share of the items, of all slots that lie side by side. */
 static void share_items(const struct cs_spec *spec, const struct cs_graph *graph,
-                        const struct cs_profile *profile, struct cs_layer_cost *cost)
+                        const struct cs_device_class *device, const struct cs_profile *profile,
+                        struct cs_layer_cost *cost)
 {
     static const struct cs_tensor_ranks one = {.tp = 1};
     for (int32_t b = 0; b < graph->n_branches; b++) {
@@ -223,7 +238,7 @@ static void share_items(const struct cs_spec *spec, const struct cs_graph *graph
         for (int32_t i = branch->first_layer;
              b != graph->llm && i < branch->first_layer + branch->n_layers; i++) {
             const struct cs_layer_cost fixed =
-                cs_tensor_fixed(profile, graph, &graph->layers[i], one);
+                cs_tensor_fixed(profile, device, graph, &graph->layers[i], one);
             cost[i] = (struct cs_layer_cost){
                 cs_share_beyond(cost[i].fwd_ns, fixed.fwd_ns, slots, parts),
                 cs_share_beyond(cost[i].bwd_input_ns, fixed.bwd_input_ns, slots, parts),
@@ -256,7 +271,8 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
     const struct cs_profile_row *row =
         work->moves_heads ? NULL : context_row(profile, graph, layer, work->ranks, ranks);
     if (row == NULL) {
-        const struct cs_layer_parts parts = cs_tensor_parts(profile, graph, layer, budget, ranks);
+        const struct cs_layer_parts parts =
+            cs_tensor_parts(profile, device, graph, layer, budget, ranks, cost);
         cs_context_layer_cost(work, graph, layer, &parts, device, ranks.tp, cost, fixed);
         return;
     }
@@ -265,7 +281,8 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
     *cost = cs_profile_row_cost(row, layer, is_bf16, rows);
     *fixed = cs_profile_row_fixed(row, layer, is_bf16);
     if (row->tp == 1) {
-        *cost = cs_tensor_share(profile, graph, layer, cs_over(rows, work->ranks), ranks, *cost);
+        *cost = cs_tensor_share(profile, device, graph, layer, cs_over(rows, work->ranks), ranks,
+                                *cost);
         fixed->fwd_ns /= ranks.tp;
         fixed->bwd_input_ns /= ranks.tp;
         fixed->bwd_weight_ns /= ranks.tp;
@@ -354,8 +371,8 @@ static struct cs_layer_work work_on_rank(const struct cs_spec *spec, const struc
 }
 
 static void share_tensors(const struct cs_spec *spec, const struct cs_graph *graph,
-                          const struct cs_slot_budget *budget, const struct cs_profile *profile,
-                          struct cs_layer_cost *cost)
+                          const struct cs_slot_budget *budget, const struct cs_device_class *device,
+                          const struct cs_profile *profile, struct cs_layer_cost *cost)
 {
     for (int32_t i = 0; i < graph->n_layers; i++) {
         const struct cs_layer *layer = &graph->layers[i];
@@ -363,7 +380,7 @@ static void share_tensors(const struct cs_spec *spec, const struct cs_graph *gra
             tensor_ranks(spec, graph, graph->modules[layer->module].branch);
         const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
         const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
-        cost[i] = cs_tensor_share(profile, graph, layer, rows, ranks, cost[i]);
+        cost[i] = cs_tensor_share(profile, device, graph, layer, rows, ranks, cost[i]);
     }
 }
 
@@ -381,7 +398,7 @@ static void add_sums(const struct cs_spec *spec, const struct cs_graph *graph,
             .device = device,
             .ranks = ranks,
             .work = work_on_rank(spec, graph, layer, budget),
-            .fixed = cs_tensor_fixed(profile, graph, layer, ranks),
+            .fixed = cs_tensor_fixed(profile, device, graph, layer, ranks),
             .adds = cs_tensor_adds(profile, graph, layer, ranks),
         };
         cs_tensor_add_sums(&of, &cost[i]);
@@ -404,7 +421,7 @@ static enum cs_status share_layers(const struct cs_spec *spec, const struct cs_g
     if (is_split)
         CS_TRY(
             choose_exchange(spec, graph, budget, device, profile, arena, cost, &work, choice, err));
-    share_tensors(spec, graph, budget, profile, cost);
+    share_tensors(spec, graph, budget, device, profile, cost);
     for (int32_t i = llm->first_layer; is_split && i < llm->first_layer + llm->n_layers; i++)
         cs_context_cost(&work, graph, &graph->layers[i], budget, device, profile,
                         tensor_ranks(spec, graph, graph->llm), &cost[i], &fixed);
@@ -437,7 +454,7 @@ enum cs_status cs_spec_layer_costs(const struct cs_spec *spec, const struct cs_g
 {
     struct cs_cost_source source = {.profile = NULL};
     CS_TRY(whole_costs(spec, graph, budget, device, arena, cost, &source.profile, err));
-    share_items(spec, graph, source.profile, cost);
+    share_items(spec, graph, device, source.profile, cost);
     struct cs_arena *scratch = cs_arena_new(0);
     const enum cs_status status = share_layers(spec, graph, budget, device, source.profile, scratch,
                                                cost, &source.context, err);

@@ -2,6 +2,7 @@
 #include "core/plan/cost/tensor_share.h"
 
 #include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/basis/round.h"
 
 bool cs_tensor_divides(const struct cs_layer *layer)
@@ -26,16 +27,19 @@ static struct cs_tensor_ranks dividing(const struct cs_layer *layer, struct cs_t
     return cs_tensor_divides(layer) ? ranks : (struct cs_tensor_ranks){.tp = 1};
 }
 
-static int64_t share(int64_t whole, int64_t shared, int64_t alone, int32_t tp)
+static int64_t share(int64_t whole, int64_t shared, int64_t alone, int64_t fixed, int32_t tp)
 {
-    return shared > 0 && alone > 0 ? cs_scale(whole, shared, alone) : cs_over(whole, tp);
+    return shared > 0 && alone > 0 ? cs_scale(whole, shared, alone)
+                                   : cs_share_beyond(whole, fixed, 1, tp);
 }
 
-struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const struct cs_graph *graph,
-                                     const struct cs_layer *layer, int64_t rows,
-                                     struct cs_tensor_ranks ranks, struct cs_layer_cost whole)
+struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile,
+                                     const struct cs_device_class *device,
+                                     const struct cs_graph *graph, const struct cs_layer *layer,
+                                     int64_t rows, struct cs_tensor_ranks ranks,
+                                     struct cs_layer_cost whole)
 {
-    struct cs_layer_cost shared = {0}, alone = {0};
+    struct cs_layer_cost shared = {0}, alone = {0}, fixed = {0};
     ranks = dividing(layer, ranks);
     if (ranks.tp < 2)
         return whole;
@@ -50,10 +54,14 @@ struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const str
         shared = cs_profile_row_cost(of, &passing, is_bf16, rows);
         alone = cs_profile_row_cost(one, &passing, is_bf16, rows);
     }
+    if (one == NULL)
+        fixed = cs_operators_cost(graph, layer, device);
     return (struct cs_layer_cost){
-        share(whole.fwd_ns, shared.fwd_ns, alone.fwd_ns, ranks.tp),
-        share(whole.bwd_input_ns, shared.bwd_input_ns, alone.bwd_input_ns, ranks.tp),
-        share(whole.bwd_weight_ns, shared.bwd_weight_ns, alone.bwd_weight_ns, ranks.tp)};
+        share(whole.fwd_ns, shared.fwd_ns, alone.fwd_ns, fixed.fwd_ns, ranks.tp),
+        share(whole.bwd_input_ns, shared.bwd_input_ns, alone.bwd_input_ns, fixed.bwd_input_ns,
+              ranks.tp),
+        share(whole.bwd_weight_ns, shared.bwd_weight_ns, alone.bwd_weight_ns, fixed.bwd_weight_ns,
+              ranks.tp)};
 }
 
 bool cs_tensor_adds(const struct cs_profile *profile, const struct cs_graph *graph,
@@ -63,23 +71,46 @@ bool cs_tensor_adds(const struct cs_profile *profile, const struct cs_graph *gra
     return row != NULL && row->sp;
 }
 
+/* What is left beside a fixed part of a time has the parts that it had. */
+static struct cs_time_parts beside_fixed(struct cs_time_parts parts, int64_t fixed, int64_t all)
+{
+    const double share = all > 0 && fixed < all ? (double)fixed / (double)all : 1;
+    return (struct cs_time_parts){.pairs = parts.pairs * (1 - share), .fixed = share};
+}
+
+static struct cs_layer_parts with_operators(struct cs_layer_parts parts,
+                                            const struct cs_layer_cost *fixed,
+                                            const struct cs_layer_cost *cost)
+{
+    return (struct cs_layer_parts){
+        .fwd = beside_fixed(parts.fwd, fixed->fwd_ns, cost->fwd_ns),
+        .bwd_input = beside_fixed(parts.bwd_input, fixed->bwd_input_ns, cost->bwd_input_ns),
+        .bwd_weight = beside_fixed(parts.bwd_weight, fixed->bwd_weight_ns, cost->bwd_weight_ns)};
+}
+
 struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
+                                      const struct cs_device_class *device,
                                       const struct cs_graph *graph, const struct cs_layer *layer,
                                       const struct cs_slot_budget *budget,
-                                      struct cs_tensor_ranks ranks)
+                                      struct cs_tensor_ranks ranks,
+                                      const struct cs_layer_cost *cost)
 {
     const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
     const struct cs_profile_row *row = row_of(profile, graph, layer, dividing(layer, ranks));
     if (row == NULL)
         row = row_of(profile, graph, layer, (struct cs_tensor_ranks){.tp = 1});
-    if (row == NULL)
-        return cs_layer_parts(graph, layer, budget);
+    if (row == NULL) {
+        const struct cs_layer_cost fixed = cs_operators_cost(graph, layer, device);
+        return with_operators(cs_layer_parts(graph, layer, budget), &fixed, cost);
+    }
     return cs_profile_parts(row, layer, cs_profile_rows(layer, work.tokens, work.label_rows),
                             graph->keeps_bf16 && cs_profile_has_bf16(row));
 }
 
-struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const struct cs_graph *graph,
-                                     const struct cs_layer *layer, struct cs_tensor_ranks ranks)
+struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile,
+                                     const struct cs_device_class *device,
+                                     const struct cs_graph *graph, const struct cs_layer *layer,
+                                     struct cs_tensor_ranks ranks)
 {
     int32_t tp = 1;
     ranks = dividing(layer, ranks);
@@ -89,7 +120,7 @@ struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const str
         tp = ranks.tp;
     }
     if (row == NULL)
-        return (struct cs_layer_cost){0, 0, 0};
+        return cs_operators_cost(graph, layer, device);
     const struct cs_layer_cost fixed =
         cs_profile_row_fixed(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row));
     return (struct cs_layer_cost){fixed.fwd_ns / tp, fixed.bwd_input_ns / tp,

@@ -19,19 +19,25 @@ bool cs_tensor_divides(const struct cs_layer *layer);
 /* The cost of a layer on one rank becomes that on each of them: the part that was measured with so many ranks of what
  * was measured with one, at the rows (cs_profile_rows) that they have; where nothing was measured the tp-th part. Rows
  * between products of a block are split where a row of the profile has it, else as if they were not. */
-struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile, const struct cs_graph *graph,
-                                     const struct cs_layer *layer, int64_t rows,
-                                     struct cs_tensor_ranks ranks, struct cs_layer_cost whole);
+struct cs_layer_cost cs_tensor_share(const struct cs_profile *profile,
+                                     const struct cs_device_class *device,
+                                     const struct cs_graph *graph, const struct cs_layer *layer,
+                                     int64_t rows, struct cs_tensor_ranks ranks,
+                                     struct cs_layer_cost whole);
 /* That cost is one of ranks that split rows as they were measured: what comes from others is added in it. */
 bool cs_tensor_adds(const struct cs_profile *profile, const struct cs_graph *graph,
                     const struct cs_layer *layer, struct cs_tensor_ranks ranks);
-/* How that grows: as the profile has it, else as FLOPs have it. */
+/* How that grows: as the profile has it, else as FLOPs have it, and operators of such a cost. */
 struct cs_layer_parts cs_tensor_parts(const struct cs_profile *profile,
+                                      const struct cs_device_class *device,
                                       const struct cs_graph *graph, const struct cs_layer *layer,
                                       const struct cs_slot_budget *budget,
-                                      struct cs_tensor_ranks ranks);
-/* What the profile has for the shortest slot; 0: nothing. */
-struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile, const struct cs_graph *graph,
-                                     const struct cs_layer *layer, struct cs_tensor_ranks ranks);
+                                      struct cs_tensor_ranks ranks,
+                                      const struct cs_layer_cost *cost);
+/* What the profile has for the shortest slot; without one what operators take (basis/operators.h). */
+struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile,
+                                     const struct cs_device_class *device,
+                                     const struct cs_graph *graph, const struct cs_layer *layer,
+                                     struct cs_tensor_ranks ranks);
 
 #endif

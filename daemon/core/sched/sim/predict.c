@@ -2,6 +2,7 @@
 #include "core/sched/sim/predict.h"
 #include "core/base/units.h"
 #include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/links/edges.h"
 #include "core/plan/cost/links/links.h"
 
@@ -48,7 +49,7 @@ static int64_t begin_ns(const struct cs_program *program, int rank,
 
 /* The optimizer, of which each rank with the weights does its part, and what else a step does beside slots; all
  * ranks do that at the same time, so it counts where they end together. Not measured: it reads and
- * writes gradients, moments and weights of what trains, bound by memory. */
+ * writes gradients, moments and weights of what trains, bound by memory, with a few operators. */
 static int64_t step_ns(const struct cs_program *program, int rank,
                        const struct cs_device_class *device)
 {
@@ -62,6 +63,8 @@ static int64_t step_ns(const struct cs_program *program, int rank,
         if (stage->update_ns == 0)
             bytes += 2 * stage->state_bytes;
     }
+    if (bytes > 0)
+        update_ns += CS_STEP_OPERATORS * device->operator_ns;
     return begin_ns(program, rank, device) + update_ns + bytes_ns(bytes, device->bytes_per_s);
 }
 

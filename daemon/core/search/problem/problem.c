@@ -7,6 +7,7 @@
 #include "core/model/tensor_parallel.h"
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/basis/round.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/experts.h"
@@ -131,8 +132,8 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
     const int64_t parts = at->context ? 1 : at->cp,
                   rows = cs_profile_rows(layer, work.tokens, work.label_rows);
     struct cs_layer_cost cost =
-        cs_tensor_share(b->profile, b->graph, layer, rows, ranks, b->cost[layer->id]);
-    struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks);
+        cs_tensor_share(b->profile, b->device, b->graph, layer, rows, ranks, b->cost[layer->id]);
+    struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->device, b->graph, layer, ranks);
     if (at->context)
         cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, ranks, &cost,
                         &fixed);
@@ -145,7 +146,8 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
                                  .device = &link,
                                  .ranks = ranks,
                                  .work = work,
-                                 .fixed = cs_tensor_fixed(b->profile, b->graph, layer, ranks),
+                                 .fixed =
+                                     cs_tensor_fixed(b->profile, b->device, b->graph, layer, ranks),
                                  .adds = cs_tensor_adds(b->profile, b->graph, layer, ranks)};
     cs_tensor_add_sums(&of, &cost);
     of.work = (struct cs_layer_work){0};
@@ -463,6 +465,8 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .ranks_per_node = cluster->devices_per_node,
                                           .mem_bytes = cluster->device->mem_bytes,
                                           .bytes_per_s = cluster->device->bytes_per_s,
+                                          .step_fixed_ns =
+                                              CS_STEP_OPERATORS * cluster->device->operator_ns,
                                           .link_bytes_per_s = cluster->device->link_bytes_per_s,
                                           .link_latency_ns = cluster->device->link_latency_ns,
                                           .stripes = spec->stripes,

@@ -113,6 +113,7 @@ struct cs_search_problem {
     int32_t zero_turns;                        /* core/plan/cost/stage/zero.h; 0: 1 */
     int64_t bytes_per_s;                       /* memory; 0: an optimizer that was not measured
                                                 * takes no time */
+    int64_t step_fixed_ns;                     /* of such an optimizer, whatever it updates */
     int64_t link_bytes_per_s, link_latency_ns; /* within a node; 0: takes no time */
     int64_t net_bytes_per_s, net_latency_ns;   /* between nodes */
     const char *stripes;                       /* plan.stripes; NULL: "auto" */
