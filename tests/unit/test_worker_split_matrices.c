@@ -4,12 +4,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/groups.h"
 #include "core/plan/primitive.h"
 #include "support/layout_compare.h"
+#include "support/lazy_device.h"
 #include "support/planned.h"
+#include "worker/comm/context_comm.h"
+#include "worker/comm/replicas.h"
+#include "worker/selftest/ranks.h"
+#include "worker/train/trainer.h"
 
 /* families, ranks with one head of keys for several, columns that do not divide; towers */
 static void shared_matrices_agree_with_one_rank(void **state)
@@ -528,6 +535,73 @@ static void items_are_shared_beside_matrices(void **state)
     }
 }
 
+static void forget_group(struct cs_test_planned *made, enum cs_group_kind kind)
+{
+    struct cs_plan *plan = made->plan;
+    struct cs_group *group = CS_NEW_ARRAY(made->arena, struct cs_group, plan->n_groups);
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_groups; i++)
+        if (plan->group[i].kind != kind)
+            group[n++] = plan->group[i];
+    assert_true(n < plan->n_groups);
+    plan->group = group;
+    plan->n_groups = n;
+}
+
+/* Starts, with what the plan's groups say, and tells how that ended. */
+static enum cs_status start_on_device(void *user, int rank, const int *fds, struct cs_err *err)
+{
+    const struct cs_test_planned *made = user;
+    struct cs_device *device = cs_lazy_device_new();
+    struct cs_comm *comm = NULL;
+    struct cs_context_comm *sharers = NULL, *items = NULL;
+    struct cs_replicas *replicas = NULL;
+    struct cs_trainer *t = NULL;
+    CS_TRY(cs_comm_socket_new(rank, cs_plan_world(made->plan), fds, &comm, err));
+    CS_TRY(cs_context_comm_new(device, made->plan, CS_GROUP_TP, rank, comm, 60000, &sharers, err));
+    CS_TRY(cs_context_comm_new(device, made->plan, CS_GROUP_ITEMS, rank, comm, 60000, &items, err));
+    CS_TRY(cs_replicas_new(device, made->plan, rank, comm, 60000, &replicas, err));
+    const struct cs_trainer_config config = {.spec = made->spec,
+                                             .graph = made->graph,
+                                             .plan = made->plan,
+                                             .device = device,
+                                             .comm = comm,
+                                             .sharers = sharers,
+                                             .items = items,
+                                             .replicas = replicas,
+                                             .rank = rank,
+                                             .deadline_ms = 60000};
+    const enum cs_status status = cs_trainer_new(&config, &t, err);
+    cs_replicas_free(replicas);
+    cs_trainer_free(t);
+    cs_context_comm_free(items);
+    cs_context_comm_free(sharers);
+    cs_lazy_device_free(device);
+    comm->table->free(comm);
+    return status;
+}
+
+/* else the first step would be the end of the process */
+static void devices_that_share_items_do_not_start_without_a_communicator(void **state)
+{
+    (void)state;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        struct cs_test_planned made =
+            cs_test_plan(&(struct cs_test_spec){.modality = "encoder-colocated", .llm_tp = 2});
+        struct cs_err err = {.text = ""};
+        if (!is_known)
+            forget_group(&made, CS_GROUP_ITEMS);
+        const enum cs_status status =
+            cs_selftest_run_ranks(cs_plan_world(made.plan), start_on_device, &made, &err);
+        if (status != (is_known ? CS_OK : CS_PLAN))
+            fail_msg("%s", err.text);
+        if (!is_known)
+            assert_non_null(
+                strstr(err.text, "what stage vision.0 makes goes to all 2 ranks that it is on"));
+        cs_test_planned_free(&made);
+    }
+}
+
 /* Copies of encoders on the ranks of the LLM: each runs its share of the slots, or all of them beside its own
  * stage; with chunks, replicas, fewer slots than copies, contexts, and what is frozen. */
 static void copies_of_encoders_agree_with_one_rank(void **state)
@@ -594,6 +668,7 @@ int main(void)
         cmocka_unit_test(encoders_have_replicas_of_their_own),
         cmocka_unit_test(items_and_matrices_are_shared_together),
         cmocka_unit_test(items_are_shared_beside_matrices),
+        cmocka_unit_test(devices_that_share_items_do_not_start_without_a_communicator),
         cmocka_unit_test(copies_of_encoders_agree_with_one_rank),
     };
 

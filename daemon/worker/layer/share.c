@@ -4,6 +4,21 @@
 #include "worker/layer/exchange.h"
 #include "worker/slot/share.h"
 
+/* The parts at both ends are those of a context of n ranks: each rank meets its own like in the others. */
+static bool is_of_context(int32_t n_from, int32_t n_to, int32_t n)
+{
+    return n_from == n_to && n_to == n;
+}
+
+bool cs_layer_shares_with_all(const struct cs_layer_model *l, const struct cs_input_tables *tables,
+                              int32_t context)
+{
+    const int32_t n_from = tables->enc[l->encoder].ranks;
+    const int32_t lanes = tables->context.lanes > 1 ? tables->context.lanes : 1;
+    const int32_t parts = tables->context.ranks > 1 ? tables->context.ranks : 1;
+    return l->feeds_own_ranks && n_from > 1 && !is_of_context(n_from, lanes * parts, context);
+}
+
 bool cs_layer_is_shared(const struct cs_layer_model *l, const struct cs_input *input)
 {
     return l->feeds_own_ranks && input->share[l->encoder] != NULL &&
@@ -31,11 +46,10 @@ static struct side side_of(const struct move *m, int32_t n_parts)
     return (struct side){n, place / n, place % n};
 }
 
-/* The parts at both ends are those of the context. */
-static bool is_of_context(const struct move *m)
+static bool goes_in_context(const struct move *m)
 {
-    return m->s->map.n_from == m->s->map.n_to && m->run->context != NULL &&
-           m->run->context->n == m->s->map.n_to;
+    return m->run->context != NULL &&
+           is_of_context(m->s->map.n_from, m->s->map.n_to, m->run->context->n);
 }
 
 /* What this rank sends, or what comes to it, of the rows of one end, but for what it has. Where the parts are
@@ -59,7 +73,7 @@ static void add(struct move *m, bool is_maker, bool is_send)
     void *rows = is_maker ? m->made : m->taken;
     for (int32_t i = 0; i < n; i++) {
         const int32_t place = piece[i].part * there->n + piece[i].sharer;
-        cs_exchange_add_acts(&m->exchange, is_of_context(m) ? piece[i].part : place,
+        cs_exchange_add_acts(&m->exchange, goes_in_context(m) ? piece[i].part : place,
                              cs_run_at(m->run, rows, piece[i].row * m->width),
                              piece[i].n * m->width, is_send);
     }
@@ -83,7 +97,7 @@ static void move(struct move *m)
 {
     if (m->run->all == NULL)
         return;
-    m->exchange = cs_exchange_new(m->run, is_of_context(m) ? m->run->context : m->run->all);
+    m->exchange = cs_exchange_new(m->run, goes_in_context(m) ? m->run->context : m->run->all);
     copy_own(m);
     add(m, !m->is_back, true);
     add(m, m->is_back, false);

@@ -142,6 +142,7 @@ static enum cs_status make(struct cs_trainer *t, struct cs_err *err)
         .deadline_ms = c->deadline_ms,
     };
     CS_TRY(cs_exec_new(&exec, &t->exec, err));
+    CS_TRY(cs_trainer_check_items(t, err));
     cs_laps_take(c->laps, "interpreter");
     CS_TRY(reserve(t, err));
     cs_laps_take(c->laps, "buffers");

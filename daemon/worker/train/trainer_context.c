@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/wire/wire.h"
+#include "worker/layer/share.h"
 #include "worker/slot/split.h"
 
 /* the first stage of a branch: all have one shape */
@@ -89,6 +90,28 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
     };
     CS_TRY(choose_own_first(&config.own_first, err));
     return cs_split_tables(t->tables, &config, err);
+}
+
+enum cs_status cs_trainer_check_items(const struct cs_trainer *t, struct cs_err *err)
+{
+    const struct cs_plan *plan = t->config.plan;
+    const bool is_host = t->config.device->mem == NULL; /* its ranks have sockets */
+    if (is_host || t->config.items != NULL)
+        return CS_OK;
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage_model *stage = cs_exec_stage(t->exec, s);
+        if (stage == NULL || stage->encoder < 0)
+            continue;
+        const int32_t host = plan->stages[s].rank, context = cs_plan_rank_shape(plan, host).cp;
+        for (int32_t i = 0; i < plan->stages[s].n_layers; i++)
+            if (cs_layer_shares_with_all(&stage->layer[i], t->tables, context))
+                return cs_fail(err, CS_PLAN,
+                               "what stage %s makes goes to all %d ranks that it is on, and the "
+                               "plan has no communicator of them: make the plan anew, with this "
+                               "version",
+                               plan->stages[s].name, cs_plan_width(plan, host));
+    }
+    return CS_OK;
 }
 
 enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,

@@ -9,6 +9,8 @@
 
 /* Who shares the LLM's rows of a slot, and which words this rank has, into the trainer's tables. */
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err) CS_NODISCARD;
+/* Devices that share the items of an encoder have what that takes: CS_PLAN. After the interpreter is made. */
+enum cs_status cs_trainer_check_items(const struct cs_trainer *t, struct cs_err *err) CS_NODISCARD;
 /* Evaluation with split rows: what the head said of each label comes to the first rank of the context,
  * which alone knows whole samples. After the step: nobody else talks. */
 enum cs_status cs_trainer_gather_correct(struct cs_trainer *t, struct cs_input *in,

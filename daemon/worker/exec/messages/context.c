@@ -204,9 +204,6 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     exec->tensor_peers =
         (struct cs_exec_peers){exec, exec->config.sharers, shape.tp, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
-    if (!is_host && exec->config.items == NULL &&
-        cs_plan_group(exec->config.plan, CS_GROUP_ITEMS, -1, own) >= 0)
-        return cs_fail(err, CS_INVALID, "devices that share items need their communicator");
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
     CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
