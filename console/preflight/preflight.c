@@ -1,6 +1,7 @@
 /* Looks at a job before anybody works on it. */
 #include "console/preflight/preflight.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "console/preflight/findings.h"
@@ -8,6 +9,7 @@
 #include "core/base/units.h"
 #include "core/data/data_threads.h"
 #include "core/plan/cost/links/links.h"
+#include "core/plan/cost/slot_fill.h"
 #include "core/plan/make/planner.h"
 #include "core/plan/plan_schedule.h"
 #include "core/sched/lower/lower.h"
@@ -50,7 +52,47 @@ static void take_lines(struct cs_preflight *out, const char *text)
     }
 }
 
-/* What a step takes grows with its rows. Plans count on full slots: of a step that fills many more, or nothing but text
+/* Slots of so many samples like those that were looked at; more than fit are in more slots. */
+static struct cs_slot_fill fill_of(const struct cs_preflight_made *made,
+                                   const struct cs_early *early)
+{
+    const struct cs_plan *plan = made->plan;
+    const double rows = (double)early->mean_rows, seq = plan->budget.seq_tokens,
+                 samples = (double)made->spec->batch_samples / plan->slots,
+                 fits = fmax(1, fmin(samples, seq / rows)), good = (double)early->n_good;
+    struct cs_slot_fill fill = {.rows = fmin(fmax(samples, 1) * rows, seq)};
+    fill.document = fmin(fill.rows, fmax(rows, early->mean_squares / rows));
+    for (int e = 0; e < plan->budget.n_encoders; e++)
+        fill.items[e] =
+            fits * (double)early->item_rows[e] / good / fmax(1, plan->budget.enc[e].rows);
+    return fill;
+}
+
+/* A step with slots that are as full as the data make them, 0: not known. Of samples that need more slots than are
+ * planned all that many are full. */
+static enum cs_status time_step(const struct cs_preflight_made *made, const struct cs_early *early,
+                                struct cs_arena *arena, int64_t *out, struct cs_err *err)
+{
+    const struct cs_plan *plan = made->plan;
+    int32_t *permille = CS_NEW_ARRAY(arena, int32_t, plan->n_stages + 1);
+    struct cs_cluster cluster;
+    *out = 0;
+    if (early->mean_rows < 1 || plan->slots < 1)
+        return CS_OK;
+    const struct cs_slot_fill fill = fill_of(made, early);
+    const double rows = (double)early->mean_rows * (double)made->spec->batch_samples / plan->slots,
+                 more = fmax(1, rows / plan->budget.seq_tokens);
+    CS_TRY(cs_spec_cluster(made->spec, made->here, arena, &cluster, err));
+    CS_TRY(
+        cs_slot_fill_permille(made->spec, made->graph, plan, made->device, &fill, permille, err));
+    const struct cs_sim_options sim = {.stage_permille = permille};
+    struct cs_plan filled = *plan;
+    CS_TRY(cs_plan_predict_with(&filled, made->graph, &cluster, &sim, arena, err));
+    *out = (int64_t)((double)filled.predicted_step_ns * more);
+    return CS_OK;
+}
+
+/* Plans count on full slots: of a step that fills many more, or nothing but text
  * that fills few, another step is planned than there will be. Items fill slots too, so that more may be needed. */
 static void weigh_steps(const struct cs_preflight_made *made, int64_t sample_rows,
                         struct cs_preflight *out)
@@ -66,7 +108,6 @@ static void weigh_steps(const struct cs_preflight_made *made, int64_t sample_row
     if (wanted > CS_STEP_PACK_SLOTS)
         wanted = CS_STEP_PACK_SLOTS / dp * dp;
     out->tokens_per_step = (double)rows;
-    out->data_step_ns = (int64_t)((double)out->step_ns * (double)rows / (double)(slots * seq));
     if (is_short || is_wide)
         cs_preflight_warn(
             out,
@@ -138,6 +179,7 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
     if (data == &made->spec->data) {
         take_lines(out, cs_buf_str(&text));
         weigh_steps(made, early.mean_rows, out);
+        status = time_step(made, &early, arena, &out->data_step_ns, err);
         check_rate(made, &early, out);
         check_positions(made, &early, out);
         if (early.is_all && early.n_samples < (uint64_t)made->spec->batch_samples)
@@ -151,7 +193,7 @@ static enum cs_status check_data(const struct cs_preflight_made *made, struct cs
         cs_preflight_warn(out, "%s: %s", what, strstr(cs_buf_str(&text), "warning: ") + 9);
     }
     cs_buf_free(&text);
-    return CS_OK;
+    return status;
 }
 
 static enum cs_status begin(const struct cs_preflight_made *made, struct cs_arena *arena,
@@ -175,6 +217,7 @@ enum cs_status cs_preflight_make(const json_t *document, bool is_job, const stru
     out->document = document;
     CS_TRY((is_job ? cs_spec_read : cs_spec_read_preview)(document, arena, &out->spec, err));
     CS_TRY(cs_graph_build(out->spec, !is_job, arena, &out->graph, err));
+    out->here = here;
     CS_TRY(cs_spec_cluster(out->spec, here, arena, &cluster, err));
     CS_TRY(cs_plan_make(out->spec, out->graph, &cluster, arena, &out->plan, err));
     out->device = cluster.device;

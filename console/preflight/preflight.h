@@ -14,7 +14,7 @@
 
 struct cs_preflight {
     int64_t steps, step_ns; /* step_ns: predicted, of a step that fills all slots of the plan */
-    int64_t data_step_ns;   /* ... with as many rows as samples that were looked at have */
+    int64_t data_step_ns;   /* ... that are as full as samples that were looked at make them */
     int64_t total_ns;       /* of all steps of such data; ns 0: not known */
     double tokens_per_step; /* of the samples that were looked at */
     double tokens_per_s;
@@ -25,7 +25,8 @@ struct cs_preflight {
 
 /* A script's document with what is made of it; everything lives in the arena. */
 struct cs_preflight_made {
-    const json_t *document; /* the caller's */
+    const json_t *document;     /* the caller's */
+    const struct cs_here *here; /* the caller's */
     struct cs_spec *spec;
     struct cs_graph *graph;
     struct cs_plan *plan;

@@ -97,7 +97,7 @@ void cs_store_profile(struct cs_store *store, const json_t *profile)
         measured->n_stages == model->plan->n_stages && measured->n_ranks == model->plan->n_ranks &&
         cs_timeline_predict(&store->predicted, model->plan, model->graph, model->device, measured,
                             cores, NULL) == CS_OK) {
-        store->is_calibrated = true;
+        store->is_calibrated = cs_measured_has_costs(measured);
         model->measured = measured;
         model->cores = cores;
         store->edition++;

@@ -309,6 +309,8 @@ static double stretch_of(const struct cs_measured *m, int32_t stage, int32_t ran
                          int64_t roofline_ns)
 {
     int64_t ns = cs_measured_mean_ns(m, stage, rank, op);
+    if (ns < 0 && m->permille != NULL)
+        return m->permille[stage] / 1000.0;
     return ns >= 0 && roofline_ns > 0 ? (double)ns / (double)roofline_ns : 1;
 }
 

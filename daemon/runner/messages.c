@@ -9,6 +9,7 @@
 #include "runner/life.h"
 #include "runner/state/records.h"
 #include "runner/steps/events.h"
+#include "runner/steps/predict.h"
 #include "runner/steps/saves.h"
 #include "runner/steps/step.h"
 #include "runner/steps/step_reports.h"
@@ -119,6 +120,7 @@ static void on_announced(struct cs_child *child, const json_t *msg)
             "more than %d sources of samples have names: the losses of \"%s\" and of those after "
             "it are told under \"%s\"",
             CS_SOURCES_MAX - 1, cs_msg_str(msg, "source_left_out", ""), CS_SOURCE_OTHER);
+    cs_run_predict_filled(r, report);
     if (report->flags & CS_STEP_CHECKPOINT)
         cs_save_expect(r, report);
     finish_steps(r);

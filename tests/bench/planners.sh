@@ -9,7 +9,8 @@
 #   --steps N  of each job (60); measured are the steps from the 33rd on
 #   --seq N   rows of a slot (576, wide 1316, with four pictures), --slots N a step's slots (8)
 #   --only REGEX  of the rows those whose names match
-# First a profile of the model on this machine is measured. "predicted" is what the job says before its first step,
+# First a profile of the model on this machine is measured. "predicted" is what the job says before its first step, of
+# slots as full as its samples make them,
 # "calibrated" after 22 (CPU ranks) or 32, "off" how much either is above what was measured: the median; "data" the
 # median of what the rank waited for its samples that waited longest. Exit: 0, 77 no GPU.
 set -u
@@ -77,8 +78,10 @@ rows = [json.loads(line) for line in open(job + "/journal")]
 steps = [r for r in rows if r["type"] == "runner.step" and r.get("kind", "train") == "train"][32:]
 measured = statistics.median(r["step_ns"] / 1e6 for r in steps)
 data = statistics.median(r["data_wait_us"] / 1e3 for r in steps)
-calibrated = re.search(r"calibrated: predicted step (\S+) ms \(was", open(log).read())
-predicted = plan["predicted_step_ns"] / 1e6
+text = open(log).read()
+calibrated = re.search(r"calibrated: predicted step (\S+) ms \(was", text)
+filled = re.search(r"of the first step: predicted step (\S+) ms", text)
+predicted = float(filled[1]) if filled else plan["predicted_step_ns"] / 1e6
 again = float(calibrated[1]) if calibrated else 0
 stages = ", ".join(f"{s['name']} {s['n_layers']}" for s in plan["stages"])
 off = lambda ms: f"{100 * (ms / measured - 1):6.1f}%"

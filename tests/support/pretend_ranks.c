@@ -420,6 +420,8 @@ static void publish(struct fake *f, struct cs_manifest *m)
     cs_msg_set_int(msg, "slots", m->n_slots);
     cs_msg_set_int(msg, "samples", m->n_samples);
     cs_msg_set_int(msg, "trained_tokens", m->trained_tokens);
+    if (getenv("FAKE_ROWS") != NULL) /* of every slot, and no items */
+        cs_msg_set(msg, "rows", json_pack("[[i, i]]", atoi(getenv("FAKE_ROWS")), 0));
     cs_msg_set(
         msg, "cursor",
         json_pack("{s:I}", "position", (json_int_t)((m->step + 1) * f->spec->batch_samples)));

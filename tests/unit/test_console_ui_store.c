@@ -326,6 +326,29 @@ static void a_prediction_that_the_costs_do_not_explain_is_said(void **state)
     assert_false(f->store->is_uncalibrated);
 }
 
+/* Before anything is measured: shorter steps, which nobody calls calibrated, and costs explain the job's. */
+static void how_full_slots_are_changes_the_prediction(void **state)
+{
+    struct fixture *f = *state;
+    const struct cs_plan *plan = f->replay.plan;
+    json_t *permille = json_array();
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        json_array_append_new(permille, json_integer(500));
+    json_t *profile =
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:[], s:s}", "schema",
+                  "cornstarch.profile.measured/1", "stages", plan->n_stages, "ranks", plan->n_ranks,
+                  "steps", 0, "cores", 0, "permille", permille, "costs", "plan_hash", plan->hash);
+    feed_profile(f, json_incref(profile), 1);
+    const int64_t ours = f->store->predicted.spans.makespan_ns;
+    assert_in_range(ours, f->replay.predicted.makespan_ns / 2,
+                    f->replay.predicted.makespan_ns * 3 / 4);
+    feed_profile(f, profile, ours);
+    assert_false(f->store->is_calibrated);
+    assert_false(f->store->is_uncalibrated);
+    assert_false(screen_says(f, CS_VIEW_PIPELINE, 120, "calibrated"));
+    assert_true(screen_says(f, CS_VIEW_PLAN, 140, "roofline costs"));
+}
+
 static void a_profile_of_another_plan_or_without_sense_is_ignored(void **state)
 {
     struct fixture *f = *state;
@@ -543,6 +566,7 @@ int main(void)
         T(a_profile_of_the_plan_calibrates_the_prediction),
         T(previews_of_a_calibrated_job_have_measured_costs),
         T(a_prediction_that_the_costs_do_not_explain_is_said),
+        T(how_full_slots_are_changes_the_prediction),
         T(a_trace_predicted_again_is_labelled_without_its_profile),
         T(a_profile_of_another_plan_or_without_sense_is_ignored),
         T(another_prediction_asks_for_the_job_again),

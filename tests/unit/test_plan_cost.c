@@ -1,7 +1,9 @@
 /* Costs of layers: the roofline and the frozen rule at the granularity of operators. */
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/bytes.h"
+#include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/cost.h"
+#include "core/plan/cost/slot_fill.h"
 #include "core/plan/cost/stretch.h"
 #include "core/plan/plan.h"
 
@@ -653,6 +655,74 @@ static void operators_are_no_part_of_rows(void **state)
     done(&m);
 }
 
+/* ---- slots that are not full ---- */
+
+static struct cs_plan plan_of(const struct made *m, struct cs_stage *stage)
+{
+    for (int32_t b = 0; b < m->graph->n_branches; b++)
+        stage[b] = (struct cs_stage){.branch = b,
+                                     .first_layer = m->graph->branches[b].first_layer,
+                                     .n_layers = m->graph->branches[b].n_layers};
+    return (struct cs_plan){.stages = stage, .n_stages = m->graph->n_branches, .budget = budget};
+}
+
+/* times of a stage's layers, all passes */
+static double stage_ns(const struct made *m, const struct cs_stage *stage)
+{
+    double ns = 0;
+    for (int32_t l = stage->first_layer; l < stage->first_layer + stage->n_layers; l++)
+        ns += (double)(m->cost[l].fwd_ns + m->cost[l].bwd_input_ns + m->cost[l].bwd_weight_ns);
+    return ns;
+}
+
+/* Full ones with one sample are what plans count on; of items a part takes its part, beside operators; four samples
+ * have a quarter of the pairs, and rows in proportion. */
+static void slots_take_what_their_samples_have(void **state)
+{
+    struct cs_device_class device = math;
+    struct cs_stage stage[2];
+    struct cs_err err = {0};
+    struct cs_spec *spec;
+    struct made m;
+    int32_t permille[2];
+    (void)state;
+    device.operator_ns = 7000;
+    make(&m, "train:*", &device);
+    need(cs_spec_read(m.root, m.arena, &spec, &err), &err);
+    const struct cs_plan plan = plan_of(&m, stage);
+    struct cs_slot_fill fill = {.rows = ROWS, .document = ROWS, .items = {1}};
+    need(cs_slot_fill_permille(spec, m.graph, &plan, &device, &fill, permille, &err), &err);
+    assert_int_equal(permille[0], 1000);
+    assert_int_equal(permille[1], 1000);
+
+    fill = (struct cs_slot_fill){.rows = ROWS / 2.0, .document = ROWS / 8.0, .items = {0.25}};
+    need(cs_slot_fill_permille(spec, m.graph, &plan, &device, &fill, permille, &err), &err);
+    double fixed = 0, work = 0;
+    for (int32_t l = 0; l < stage[0].n_layers; l++) {
+        const struct cs_layer_cost of = cs_operators_cost(m.graph, &m.graph->layers[l], &device);
+        fixed += (double)(of.fwd_ns + of.bwd_input_ns + of.bwd_weight_ns);
+    }
+    near(permille[0], 1000 * (fixed + (stage_ns(&m, &stage[0]) - fixed) / 4) / stage_ns(&m, stage));
+
+    const struct cs_stage *llm = &stage[1];
+    const int64_t pairs = 4 * (ROWS / 8) * (ROWS / 8 + 1) / 2;
+    fixed = 0;
+    for (int32_t l = llm->first_layer; l < llm->first_layer + llm->n_layers; l++) {
+        const struct cs_layer *layer = &m.graph->layers[l];
+        const struct cs_layer_cost of = cs_operators_cost(m.graph, layer, &device);
+        const int64_t labels = 4 * ((ROWS / 8 - ITEMS * ITEM_ROWS / 16) / 2); /* of its text half */
+        const bool attends = layer->kind == CS_LAYER_BLOCK;
+        const double gemm = (double)cs_layer_fwd_flops(m.graph, layer, ROWS / 2, 0, labels),
+                     all = (double)cs_layer_fwd_flops(m.graph, layer, ROWS / 2, attends ? pairs : 0,
+                                                      labels);
+        fixed += (double)(of.fwd_ns + of.bwd_input_ns + of.bwd_weight_ns);
+        work += 3 * gemm + 3.5 * (all - gemm);
+    }
+    near(permille[1], 1000 * (fixed + work) / stage_ns(&m, llm));
+    assert_true(permille[1] < 500); /* less than its rows: half of them */
+    done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -672,6 +742,7 @@ int main(void)
         cmocka_unit_test(they_have_the_rows_of_a_part),
         cmocka_unit_test(operators_take_their_time_however_few_rows),
         cmocka_unit_test(operators_are_no_part_of_rows),
+        cmocka_unit_test(slots_take_what_their_samples_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

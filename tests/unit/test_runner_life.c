@@ -147,6 +147,31 @@ static void the_22nd_step_calibrates_the_prediction(void **state)
     free(profile);
 }
 
+/* Plans count on full slots; the first step that the feeder announces says how full they are. */
+static void the_first_step_says_how_full_slots_are(void **state)
+{
+    struct pretend_job *job = *state;
+    pretend_write(job, 3, 0, "");
+    setenv("FAKE_ROWS", "24", 1);
+    const enum cs_status status = pretend_run(job);
+    unsetenv("FAKE_ROWS");
+    assert_int_equal(status, CS_OK);
+    json_t *doc = json_load_file(tmpdir_path(job->path, "profile.json"), 0, NULL),
+           *plan = json_load_file(tmpdir_path(job->path, "plan.json"), 0, NULL),
+           *end = pretend_state(job), *permille = json_object_get(doc, "permille");
+    const size_t n = json_array_size(json_object_get(plan, "stages"));
+    assert_true(pretend_has_note(job, "slots as full as those of the first step: predicted step"));
+    assert_int_equal(cs_msg_int(doc, "steps", -1), 0); /* nothing was measured */
+    assert_int_equal(json_array_size(permille), n);
+    for (size_t s = 0; s < n; s++)
+        assert_in_range(json_integer_value(json_array_get(permille, s)), 0, 999);
+    assert_in_range(cs_msg_int(end, "predicted_step_ns", 0), 1,
+                    cs_msg_int(plan, "predicted_step_ns", 0) - 1);
+    json_decref(doc);
+    json_decref(plan);
+    json_decref(end);
+}
+
 /* Graphs of launches are made in the first dozen of steps; whose work runs on GPUs shares no cores. A driver that tells
  * nothing of them stops no job. */
 static void steps_13_to_32_calibrate_on_gpus(struct pretend_job *job, int steps, bool is_enough)
@@ -247,6 +272,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         LIFE(a_run_ends_done_with_all_its_records),
         LIFE(the_22nd_step_calibrates_the_prediction),
+        LIFE(the_first_step_says_how_full_slots_are),
         LIFE(the_31st_step_on_gpus_is_not_enough),
         LIFE(the_32nd_step_on_gpus_calibrates),
         LIFE(a_run_does_not_keep_the_profile_of_another),

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "core/sched/lower/lower.h"
+#include "core/sched/sim/predict.h"
 #include "core/sched/span_keys.h"
+#include "core/sched/traits.h"
 #include "tests/support/need.h"
 #include "tests/support/planned.h"
 
@@ -95,6 +97,39 @@ static void document_gives_the_same_costs(void **state)
     assert_int_equal(cs_measured_decode(json, measured->device, arena, &read, &cores, &err),
                      CS_CORRUPT);
     assert_non_null(strstr(err.text, "stage"));
+    json_decref(json);
+}
+
+/* What was measured is what it is; of the rest slots take their part, and messages and steps what they take. */
+static void what_was_not_measured_is_of_slots_as_they_are_filled(void **state)
+{
+    (void)state;
+    struct cs_err err = {0};
+    struct cs_measured *read = NULL, none;
+    struct cs_device_class device = *measured->device;
+    int32_t cores = 0, permille[3] = {250, 500, 1000};
+    assert_int_equal(measured->n_stages, CS_ARRAY_LEN(permille));
+    none = *cs_measured_new(measured->n_stages, measured->n_ranks, measured->device, arena);
+    none.permille = permille;
+    json_t *json = cs_measured_encode(&none, 2);
+    assert_int_equal(cs_measured_decode(json, measured->device, arena, &read, &cores, &err), CS_OK);
+    struct cs_measured both = *measured;
+    both.permille = permille;
+    for (int32_t r = 0; r < program->n_ranks; r++)
+        for (uint32_t i = 0; i < program->rank[r].n_actions; i++) {
+            const struct cs_action *a = &program->rank[r].actions[i];
+            const bool is_work = cs_op_is((enum cs_op)a->op, CS_OP_KIND_WORK);
+            const int64_t full = cs_predict_cost(&device, program, r, a);
+            assert_int_equal(cs_measured_sim_cost(read, program, r, a),
+                             is_work ? full * permille[a->stage] / 1000 : full);
+            if (is_work)
+                assert_int_equal(cs_measured_sim_cost(&both, program, r, a),
+                                 cs_measured_sim_cost(measured, program, r, a));
+        }
+    json_array_append_new(json_object_get(json, "permille"), json_integer(1));
+    assert_int_equal(cs_measured_decode(json, measured->device, arena, &read, &cores, &err),
+                     CS_CORRUPT);
+    assert_non_null(strstr(err.text, "permille"));
     json_decref(json);
 }
 
@@ -239,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_exact_per_stage_and_op),
         cmocka_unit_test(document_gives_the_same_costs),
+        cmocka_unit_test(what_was_not_measured_is_of_slots_as_they_are_filled),
         cmocka_unit_test(one_core_takes_the_sum_of_all_costs),
         cmocka_unit_test(unlimited_cores_take_the_critical_path),
         cmocka_unit_test(messages_take_what_steps_took_beside_work),

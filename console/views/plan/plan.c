@@ -92,7 +92,9 @@ static void draw_summary(const struct cs_store *store, const struct cs_previews 
     cs_fields_add(&fields, CS_STYLE_DIM, 5, "%s",
                   variant->is_blind ? "frozen-blind" : "frozen-aware");
     cs_fields_add(&fields, CS_STYLE_DIM, 6, "%s",
-                  store->model.measured ? "measured costs" : "roofline costs");
+                  store->model.measured && cs_measured_has_costs(store->model.measured)
+                      ? "measured costs"
+                      : "roofline costs");
     if (store->is_uncalibrated || (store->is_calibrated && !store->model.measured))
         cs_fields_add(&fields, CS_STYLE_WARN, 3, "(measured costs did not come)");
     cs_fields_draw(&fields, area, 1, 1);

@@ -26,9 +26,13 @@ static void note_good(struct cs_early *e, const struct cs_source *source, const 
 {
     e->n_good++;
     e->n_ended += is_ended(source, &l->sample);
-    for (int i = 0; i < l->sample.n_media; i++)
-        e->n_items[l->sample.media[i].encoder]++;
+    for (int i = 0; i < l->sample.n_media; i++) {
+        const struct cs_sample_media *media = &l->sample.media[i];
+        e->n_items[media->encoder]++;
+        e->item_rows[media->encoder] += media->layout.n_rows;
+    }
     e->mean_rows += l->sample.n_tokens;
+    e->mean_squares += (double)l->sample.n_tokens * l->sample.n_tokens;
     e->mean_bytes += cs_loaded_bytes(l);
 }
 
@@ -129,6 +133,7 @@ enum cs_status cs_early_samples(struct cs_source *source, const struct cs_early_
     if (out->n_good == 0)
         return refuse(source, out, err);
     out->mean_rows /= (int64_t)out->n_good;
+    out->mean_squares /= (double)out->n_good;
     out->mean_bytes /= (int64_t)out->n_good;
     out->prepare_ns = prepare_ns(&cost, out);
     note_ends(out, source);

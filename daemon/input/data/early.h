@@ -12,13 +12,15 @@ enum { CS_EARLY_SAMPLES = 256, CS_EARLY_PICTURES = 4, CS_EARLY_RECORDS = 65536 }
 struct cs_early {
     uint64_t n_samples, n_good; /* looked at */
     uint64_t n_too_long, n_untrained;
-    bool is_all;                      /* the data set has no more */
-    int64_t shortest, longest;        /* rows after expansion; 0: not known */
-    int64_t mean_rows, mean_bytes;    /* of the usable ones, in the feeder's memory */
-    int64_t n_items[CS_MAX_ENCODERS]; /* of the usable ones */
-    int64_t prepare_ns;               /* CPU time that one takes, with its pictures; 0: not known */
-    char first_reason[500];           /* why the first bad one is; "": none is */
-    uint64_t n_ended; /* of the usable ones: a special token trains, as behind an answer */
+    bool is_all;                   /* the data set has no more */
+    int64_t shortest, longest;     /* rows after expansion; 0: not known */
+    int64_t mean_rows, mean_bytes; /* of the usable ones, in the feeder's memory */
+    double mean_squares;           /* of their rows: of samples that are alike mean_rows squared */
+    int64_t n_items[CS_MAX_ENCODERS];   /* of the usable ones */
+    int64_t item_rows[CS_MAX_ENCODERS]; /* of these items together, as the LLM has them */
+    int64_t prepare_ns;     /* CPU time that one takes, with its pictures; 0: not known */
+    char first_reason[500]; /* why the first bad one is; "": none is */
+    uint64_t n_ended;       /* of the usable ones: a special token trains, as behind an answer */
     char never_ends
         [64]; /* the chat template under which none does, where the tokenizer has an end */
 };

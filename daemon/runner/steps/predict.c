@@ -1,7 +1,9 @@
 /* The simulated step goes into the trace, so that it can be drawn above the measured ones. The first steps of a run
- * tell what its stages cost; the prediction is then made again. */
+ * tell what its stages cost; the prediction is then made again. Before that, where the feeder has announced the first
+ * step, it is made again for slots that are as full as that step's. */
 #include "runner/steps/predict.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include "core/base/system/cores.h"
 #include "core/base/system/io.h"
 #include "core/base/units.h"
+#include "core/plan/cost/slot_fill.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/waits.h"
@@ -75,6 +78,12 @@ enum cs_status cs_run_predict(struct cs_runner *r, struct cs_err *err)
     return simulate(r, &options, false, &step_ns, err);
 }
 
+/* 0: as if there were no limit; ranks on GPUs share none */
+static int32_t cores_of(const struct cs_runner *r)
+{
+    return is_cpu(r) ? cs_usable_cores() : 0;
+}
+
 static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct cs_err *err)
 {
     char path[CS_PATH_CAP + 16];
@@ -87,6 +96,56 @@ static enum cs_status write_profile(struct cs_runner *r, int32_t cores, struct c
     cs_buf_free(&text);
     json_decref(doc);
     return status;
+}
+
+/* Rows of a step over its slots; false: it has none, or slots are as full as they can be and have one sample each. */
+static bool fill_of(const struct cs_runner *r, const struct cs_step_report *report,
+                    struct cs_slot_fill *out)
+{
+    const struct cs_plan *plan = r->generation.plan;
+    const double slots = plan->slots, rows = (double)report->rows[0],
+                 samples = (double)report->samples;
+    if (slots < 1 || rows < 1 || samples < 1)
+        return false;
+    *out = (struct cs_slot_fill){.rows = rows / slots, .document = rows / fmax(samples, slots)};
+    for (int e = 0; e < plan->budget.n_encoders; e++)
+        out->items[e] =
+            (double)report->rows[e + 1] / fmax(1, (double)plan->budget.enc[e].rows * slots);
+    return true;
+}
+
+static enum cs_status predict_filled(struct cs_runner *r, const struct cs_slot_fill *fill,
+                                     struct cs_err *err)
+{
+    const struct cs_plan *plan = r->generation.plan;
+    const int32_t cores = cores_of(r);
+    const struct cs_sim_options options = {
+        .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};
+    int32_t *permille = CS_NEW_ARRAY(r->job.arena, int32_t, plan->n_stages + 1);
+    int64_t step_ns, full_ns = r->predicted_step_ns;
+    CS_TRY(cs_slot_fill_permille(r->job.spec, r->job.graph, plan, r->generation.cluster.device,
+                                 fill, permille, err));
+    r->measured->permille = permille;
+    CS_TRY(write_profile(r, cores, err));
+    CS_TRY(simulate(r, &options, true, &step_ns, err));
+    r->predicted_step_ns = step_ns;
+    cs_run_note(r, CS_INFO,
+                "slots as full as those of the first step: predicted step %.2f ms (%.2f ms when "
+                "they are full)",
+                (double)step_ns / 1e6, (double)full_ns / 1e6);
+    cs_run_emit_state(r);
+    return CS_OK;
+}
+
+void cs_run_predict_filled(struct cs_runner *r, const struct cs_step_report *report)
+{
+    struct cs_slot_fill fill;
+    struct cs_err err = {0};
+    if (report->is_eval || r->measured == NULL || r->measured->permille != NULL ||
+        !fill_of(r, report, &fill))
+        return;
+    if (predict_filled(r, &fill, &err) != CS_OK)
+        cs_run_note(r, CS_WARN, "the prediction is of full slots: %s", err.text);
 }
 
 static enum cs_status fit_waits(struct cs_runner *r, int32_t cores, struct cs_err *err)
@@ -104,8 +163,7 @@ static enum cs_status fit_waits(struct cs_runner *r, int32_t cores, struct cs_er
 
 static enum cs_status calibrate(struct cs_runner *r, struct cs_err *err)
 {
-    /* 0: as if there were no limit; ranks on GPUs share none */
-    const int32_t cores = is_cpu(r) ? cs_usable_cores() : 0;
+    const int32_t cores = cores_of(r);
     int64_t step_ns, before_ns = r->predicted_step_ns;
     const struct cs_sim_options options = {
         .cost = cs_measured_sim_cost, .user = r->measured, .cores = cores};

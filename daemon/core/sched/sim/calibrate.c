@@ -72,6 +72,11 @@ static int64_t mean_ns(const struct cs_measured_cost *cost)
     return cost->n > 0 ? cost->cpu_us * 1000 / cost->n : -1;
 }
 
+bool cs_measured_has_costs(const struct cs_measured *m)
+{
+    return m->permille == NULL || m->n_steps > 0;
+}
+
 int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t rank, enum cs_op op)
 {
     int32_t row = row_of(m, stage, rank);
@@ -87,6 +92,9 @@ int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int r
         return ns;
     struct cs_device_class device = *m->device;
     ns = cs_predict_cost(&device, program, rank, action);
+    if (m->permille != NULL && action->stage < m->n_stages &&
+        cs_op_is((enum cs_op)action->op, CS_OP_KIND_WORK))
+        return ns * m->permille[action->stage] / 1000;
     if (action->op == CS_OP_SEND)
         return ns + m->hop_ns;
     return action->op == CS_OP_NORM ? ns + m->rest_ns : ns;
@@ -107,9 +115,16 @@ json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores)
                                  cs_op_letter((enum cs_op)op), "n", (json_int_t)cost->n, "cpu_us",
                                  (json_int_t)cost->cpu_us, "mean_ns", (json_int_t)mean_ns(cost)));
         }
-    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:o}", "schema", schema, "stages", m->n_stages,
-                     "ranks", m->n_ranks, "steps", m->n_steps, "cores", cores, "hop_ns",
-                     (json_int_t)m->hop_ns, "rest_ns", (json_int_t)m->rest_ns, "costs", costs);
+    json_t *json =
+        json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:o}", "schema", schema, "stages", m->n_stages,
+                  "ranks", m->n_ranks, "steps", m->n_steps, "cores", cores, "hop_ns",
+                  (json_int_t)m->hop_ns, "rest_ns", (json_int_t)m->rest_ns, "costs", costs);
+    json_t *permille = m->permille != NULL ? json_array() : NULL;
+    for (int32_t s = 0; permille != NULL && s < m->n_stages; s++)
+        json_array_append_new(permille, json_integer(m->permille[s]));
+    if (permille != NULL)
+        json_object_set_new(json, "permille", permille);
+    return json;
 }
 
 static enum cs_status get(const json_t *object, const char *key, int64_t least, int64_t most,
@@ -143,6 +158,28 @@ static enum cs_status read_cost(struct cs_measured *m, const json_t *json, struc
     return CS_OK;
 }
 
+/* absent where slots are as full as the plan's, and in older ones */
+static enum cs_status read_permille(const json_t *json, struct cs_arena *arena,
+                                    struct cs_measured *m, struct cs_err *err)
+{
+    const json_t *list = json_object_get(json, "permille");
+    if (list == NULL)
+        return CS_OK;
+    if (!json_is_array(list) || json_array_size(list) != (size_t)m->n_stages)
+        return cs_fail(err, CS_CORRUPT, "measured profile: permille must be a number per stage");
+    int32_t *permille = CS_NEW_ARRAY(arena, int32_t, m->n_stages);
+    for (int32_t s = 0; s < m->n_stages; s++) {
+        const json_t *value = json_array_get(list, (size_t)s);
+        const json_int_t n = json_integer_value(value);
+        if (!json_is_integer(value) || n < 0 || n > 1000000)
+            return cs_fail(err, CS_CORRUPT,
+                           "measured profile: permille must be whole numbers 0..1000000");
+        permille[s] = (int32_t)n;
+    }
+    m->permille = permille;
+    return CS_OK;
+}
+
 enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_class *device,
                                   struct cs_arena *arena, struct cs_measured **out, int32_t *cores,
                                   struct cs_err *err)
@@ -166,6 +203,7 @@ enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_cla
     struct cs_measured *m = cs_measured_new((int32_t)n_stages, (int32_t)n_ranks, device, arena);
     for (size_t i = 0; i < json_array_size(costs); i++)
         CS_TRY(read_cost(m, json_array_get(costs, i), err));
+    CS_TRY(read_permille(json, arena, m, err));
     m->n_steps = (int32_t)n_steps;
     m->hop_ns = hop_ns;
     m->rest_ns = rest_ns;

@@ -22,6 +22,9 @@ struct cs_measured {
     const struct cs_device_class *device; /* costs of all that was not measured; not owned */
     int64_t noted_ns[CS_CALIBRATE_STEPS]; /* (n_noted) what steps took */
     int32_t n_noted;
+    /* (n_stages) thousandths of what the plan has for a full slot that slots of the data take, of what was not measured
+     * (core/plan/cost/slot_fill.h); NULL: all of it */
+    const int32_t *permille;
     int64_t hop_ns, rest_ns; /* of a message beside its transfer, of a step beside all of that */
     struct cs_measured_cost (*row)[CS_OP_COUNT]; /* (n_stages + n_ranks) stages, then what a rank
                                                     does for no stage (the optimizer step) */
@@ -30,6 +33,8 @@ struct cs_measured {
 /* Empty; memory of the arena. device must outlive it. */
 struct cs_measured *cs_measured_new(int32_t n_stages, int32_t n_ranks,
                                     const struct cs_device_class *device, struct cs_arena *arena);
+/* Its costs were measured: else it says alone how full slots are. */
+bool cs_measured_has_costs(const struct cs_measured *m);
 /* One training step. keys, events: (n_ranks); events of other kinds, of evaluations, and ids
  * without a key do not count. */
 void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
@@ -45,7 +50,7 @@ int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int r
                              const struct cs_action *action);
 
 /* {"schema":"cornstarch.profile.measured/1","stages":,"ranks":,"steps":,"cores":,"hop_ns":,
- * "rest_ns":,"costs":[{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
+ * "rest_ns":,"permille":[..] or absent,"costs":[{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
 json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores);
 /* CS_CORRUPT names the field. mean_ns follows from the others and is not read. */
 enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_class *device,
