@@ -334,9 +334,9 @@ static void measured_costs_stretch_stages_of_every_layout(void **state)
         cs_measured_new(plan->n_stages, plan->n_ranks, cluster.device, replay.arena);
     for (int32_t s = 0; s < plan->n_stages; s++) { /* microseconds, of 20 */
         const struct cs_stage *st = &plan->stages[s];
-        m->row[s][CS_OP_FWD] = (struct cs_measured_cost){20, 60 * st->fwd_ns / 1000};
-        m->row[s][CS_OP_BWD] =
-            (struct cs_measured_cost){20, 60 * (st->bwd_input_ns + st->bwd_weight_ns) / 1000};
+        m->row[s][CS_OP_FWD] = (struct cs_measured_cost){.n = 20, .cpu_us = 60 * st->fwd_ns / 1000};
+        m->row[s][CS_OP_BWD] = (struct cs_measured_cost){
+            .n = 20, .cpu_us = 60 * (st->bwd_input_ns + st->bwd_weight_ns) / 1000};
     }
     struct cs_variant_base base = {.spec = spec,
                                    .graph = replay.graph,

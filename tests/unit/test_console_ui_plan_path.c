@@ -221,7 +221,7 @@ static void reasons_of_the_critical_path_are_true(void **state)
     struct cs_measured *m = cs_measured_new(plan->n_stages, plan->n_ranks, cluster.device, arena);
     for (int32_t row = 0; row < plan->n_stages; row++)
         for (int op = CS_OP_FWD; op <= CS_OP_BWD; op++)
-            m->row[row][op] = (struct cs_measured_cost){20, 20 * (900 + 70 * row)};
+            m->row[row][op] = (struct cs_measured_cost){.n = 20, .cpu_us = 20 * (900 + 70 * row)};
     for (int32_t cores = 0; cores <= 2; cores++) {
         struct cs_variant_base base = {.spec = spec,
                                        .graph = f->replay.graph,

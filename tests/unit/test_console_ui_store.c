@@ -223,7 +223,8 @@ static json_t *profile_of(const struct fixture *f, const char *plan_hash)
     for (int32_t row = 0; row < m->n_stages + m->n_ranks; row++)
         for (int op = 0; op < CS_OP_COUNT; op++)
             if (cs_op_stream((enum cs_op)op) == CS_STREAM_COMPUTE)
-                m->row[row][op] = (struct cs_measured_cost){20, 20 * (900 + 70 * row)};
+                m->row[row][op] =
+                    (struct cs_measured_cost){.n = 20, .cpu_us = 20 * (900 + 70 * row)};
     json_t *profile = cs_measured_encode(m, 2);
     json_object_set_new(profile, "plan_hash", json_string(plan_hash));
     return profile;

@@ -209,6 +209,50 @@ static void messages_take_what_steps_took_beside_work(void **state)
     }
 }
 
+/* Ranks of one stage wait for each other inside of actions, as long as these took beside computing; messages take what
+ * is left. Others wait for nobody: they had no core. */
+static void ranks_of_a_stage_wait_inside_of_actions(void **state)
+{
+    const struct cs_cluster cluster = {cs_device_class_find("cpu"), 1, 16};
+    struct cs_test_planned made =
+        cs_test_plan_json(cs_test_spec_json(&(struct cs_test_spec){.llm_cp = 2}), &cluster);
+    const int32_t llm = made.plan->n_stages - 1;
+    struct cs_measured *m =
+        cs_measured_new(made.plan->n_stages, made.plan->n_ranks, cluster.device, arena);
+    struct cs_measured *read;
+    struct cs_program *p;
+    struct cs_err err = {0};
+    int32_t cores;
+    (void)state;
+    need(cs_program_make(made.plan, made.graph, SLOTS, false, arena, &p, &err), &err);
+    for (int32_t s = 0; s < made.plan->n_stages; s++)
+        m->row[s][CS_OP_FWD] = m->row[s][CS_OP_BWD] =
+            (struct cs_measured_cost){.n = 1, .cpu_us = 1000, .wall_us = 3000};
+    const int64_t bare = simulate_all(m, p, 0), most = 2 * SLOTS * INT64_C(2000000);
+    cs_measured_note_step(m, bare + most / 2);
+    assert_int_equal(cs_measured_fit_waits(m, p, 0, &err), CS_OK);
+    assert_int_equal(m->hop_ns, 0);
+    assert_int_equal(m->row[0][CS_OP_FWD].inside_us, 0);
+    assert_in_range(m->row[llm][CS_OP_FWD].inside_us, 990, 1010); /* half of what it was more */
+    assert_in_range(cs_measured_mean_ns(m, llm, made.plan->stages[llm].rank, CS_OP_BWD), 1990000,
+                    2010000);
+    json_t *json = cs_measured_encode(m, 0);
+    assert_int_equal(cs_measured_decode(json, m->device, arena, &read, &cores, &err), CS_OK);
+    assert_true(read->row[llm][CS_OP_FWD].inside_us == m->row[llm][CS_OP_FWD].inside_us);
+    assert_int_equal(simulate_all(read, p, 0), simulate_all(m, p, 0));
+    json_object_set_new(json_array_get(json_object_get(json, "costs"), 2), "inside_us",
+                        json_integer(-1));
+    assert_int_equal(cs_measured_decode(json, m->device, arena, &read, &cores, &err), CS_CORRUPT);
+    json_decref(json);
+
+    m->n_noted = 0;
+    cs_measured_note_step(m, bare + 2 * most);
+    assert_int_equal(cs_measured_fit_waits(m, p, 0, &err), CS_OK);
+    assert_int_equal(m->row[llm][CS_OP_FWD].inside_us, 2000);
+    assert_true(m->hop_ns > 0);
+    cs_test_planned_free(&made);
+}
+
 static void without_messages_the_rest_is_of_the_step(void **state)
 {
     struct cs_err err = {0};
@@ -254,10 +298,12 @@ static void all_ranks_of_a_stage_want_a_core(void **state)
             cs_measured_new(p->plan->n_stages, p->n_ranks, cluster.device, arena);
         int64_t sum = 0;
         for (int s = 0; s < p->plan->n_stages; s++)
-            m->row[s][CS_OP_FWD] = m->row[s][CS_OP_BWD] = (struct cs_measured_cost){1, 100 + 7 * s};
+            m->row[s][CS_OP_FWD] = m->row[s][CS_OP_BWD] =
+                (struct cs_measured_cost){.n = 1, .cpu_us = 100 + 7 * s};
         for (int r = 0; r < p->n_ranks; r++) {
             const struct cs_rank_shape shape = cs_plan_rank_shape(p->plan, r);
-            m->row[p->plan->n_stages + r][CS_OP_STEP] = (struct cs_measured_cost){1, 50};
+            m->row[p->plan->n_stages + r][CS_OP_STEP] =
+                (struct cs_measured_cost){.n = 1, .cpu_us = 50};
             for (uint32_t k = 0; k < p->rank[r].n_actions; k++)
                 sum +=
                     compute_only(m, p, r, &p->rank[r].actions[k]) * shape.tp * shape.cp * shape.dp;
@@ -278,6 +324,7 @@ int main(void)
         cmocka_unit_test(one_core_takes_the_sum_of_all_costs),
         cmocka_unit_test(unlimited_cores_take_the_critical_path),
         cmocka_unit_test(messages_take_what_steps_took_beside_work),
+        cmocka_unit_test(ranks_of_a_stage_wait_inside_of_actions),
         cmocka_unit_test(without_messages_the_rest_is_of_the_step),
         cmocka_unit_test(all_ranks_of_a_stage_want_a_core),
     };

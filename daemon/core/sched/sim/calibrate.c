@@ -57,6 +57,7 @@ void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
                 continue;
             m->row[row][op].n++;
             m->row[row][op].cpu_us += e->value;
+            m->row[row][op].wall_us += (int64_t)(e->end_ns - e->start_ns) / 1000;
         }
     m->n_steps++;
 }
@@ -69,7 +70,7 @@ void cs_measured_note_step(struct cs_measured *m, int64_t step_ns)
 
 static int64_t mean_ns(const struct cs_measured_cost *cost)
 {
-    return cost->n > 0 ? cost->cpu_us * 1000 / cost->n : -1;
+    return cost->n > 0 ? (cost->cpu_us + cost->inside_us) * 1000 / cost->n : -1;
 }
 
 bool cs_measured_has_costs(const struct cs_measured *m)
@@ -109,11 +110,14 @@ json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores)
             bool is_stage = row < m->n_stages;
             if (cost->n == 0)
                 continue;
-            json_array_append_new(
-                costs, json_pack("{s:i,s:s,s:I,s:I,s:I}", is_stage ? "stage" : "rank",
-                                 is_stage ? row : row - m->n_stages, "op",
-                                 cs_op_letter((enum cs_op)op), "n", (json_int_t)cost->n, "cpu_us",
-                                 (json_int_t)cost->cpu_us, "mean_ns", (json_int_t)mean_ns(cost)));
+            json_t *json =
+                json_pack("{s:i,s:s,s:I,s:I,s:I}", is_stage ? "stage" : "rank",
+                          is_stage ? row : row - m->n_stages, "op", cs_op_letter((enum cs_op)op),
+                          "n", (json_int_t)cost->n, "cpu_us", (json_int_t)cost->cpu_us, "mean_ns",
+                          (json_int_t)mean_ns(cost));
+            if (cost->inside_us > 0)
+                json_object_set_new(json, "inside_us", json_integer((json_int_t)cost->inside_us));
+            json_array_append_new(costs, json);
         }
     json_t *json =
         json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:o}", "schema", schema, "stages", m->n_stages,
@@ -143,7 +147,7 @@ static enum cs_status read_cost(struct cs_measured *m, const json_t *json, struc
     bool is_stage = json_object_get(json, "stage") != NULL;
     const char *letter = json_string_value(json_object_get(json, "op"));
     enum cs_op op = letter && letter[0] && !letter[1] ? op_of(letter[0]) : CS_OP_COUNT;
-    int64_t at, n, cpu_us;
+    int64_t at, n, cpu_us, inside_us = 0;
     if (op == CS_OP_COUNT)
         return cs_fail(err, CS_CORRUPT, "measured profile: op '%s' is none that computes",
                        letter ? letter : "");
@@ -151,10 +155,13 @@ static enum cs_status read_cost(struct cs_measured *m, const json_t *json, struc
                err));
     CS_TRY(get(json, "n", 1, INT64_MAX, &n, err));
     CS_TRY(get(json, "cpu_us", 0, max_sum_us, &cpu_us, err));
-    if (cpu_us / n > max_mean_us)
+    if (json_object_get(json, "inside_us") != NULL)
+        CS_TRY(get(json, "inside_us", 0, max_sum_us - cpu_us, &inside_us, err));
+    if ((cpu_us + inside_us) / n > max_mean_us)
         return cs_fail(err, CS_CORRUPT, "measured profile: op '%s' of %s %lld takes over an hour",
                        letter, is_stage ? "stage" : "rank", (long long)at);
-    m->row[is_stage ? at : m->n_stages + at][op] = (struct cs_measured_cost){n, cpu_us};
+    m->row[is_stage ? at : m->n_stages + at][op] =
+        (struct cs_measured_cost){.n = n, .cpu_us = cpu_us, .inside_us = inside_us};
     return CS_OK;
 }
 

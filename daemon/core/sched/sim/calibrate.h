@@ -14,6 +14,10 @@ enum { CS_CALIBRATE_FIRST = 2, CS_CALIBRATE_GPU_FIRST = 12, CS_CALIBRATE_STEPS =
 struct cs_measured_cost {
     int64_t n;      /* actions seen */
     int64_t cpu_us; /* their CPU time, or the device's, in all */
+    int64_t
+        wall_us; /* from their begins to their ends, in all; 0: not known (a document has it not) */
+    int64_t
+        inside_us; /* of that what ranks of a stage wait for each other (core/sched/sim/waits.h) */
 };
 
 struct cs_measured {
@@ -42,7 +46,7 @@ void cs_measured_add(struct cs_measured *m, const struct cs_span_keys *keys,
 /* How long a step took from the first rank's begin to the last one's end; the first CS_CALIBRATE_STEPS count. */
 void cs_measured_note_step(struct cs_measured *m, int64_t step_ns);
 int64_t cs_measured_step_ns(const struct cs_measured *m); /* their lower quartile; 0: none */
-/* Mean of one action in ns; -1: never seen. stage -1: the rank's own. */
+/* Mean of one action in ns, with what ranks wait inside; -1: never seen. stage -1: the rank's own. */
 int64_t cs_measured_mean_ns(const struct cs_measured *m, int32_t stage, int32_t rank,
                             enum cs_op op);
 /* cs_sim_cost; user: const struct cs_measured of the program's plan. */
@@ -50,7 +54,7 @@ int64_t cs_measured_sim_cost(void *user, const struct cs_program *program, int r
                              const struct cs_action *action);
 
 /* {"schema":"cornstarch.profile.measured/1","stages":,"ranks":,"steps":,"cores":,"hop_ns":,
- * "rest_ns":,"permille":[..] or absent,"costs":[{"stage":or "rank":,"op":"F","n":,"cpu_us":,"mean_ns":}, ..]}; what was not seen is absent. */
+ * "rest_ns":,"permille":[..] or absent,"costs":[{"stage":or "rank":,"op":"F","n":,"cpu_us":,"inside_us":(0),"mean_ns":}, ..]}; what was not seen is absent. */
 json_t *cs_measured_encode(const struct cs_measured *m, int32_t cores);
 /* CS_CORRUPT names the field. mean_ns follows from the others and is not read. */
 enum cs_status cs_measured_decode(const json_t *json, const struct cs_device_class *device,

@@ -40,6 +40,40 @@ int64_t cs_measured_step_ns(const struct cs_measured *m)
                           : 0; /* while the feeder fills its slots they are longer */
 }
 
+/* that part of what actions of shared stages did not compute */
+static void wait_inside(const struct fit *f, double part)
+{
+    const struct cs_plan *plan = f->program->plan;
+    for (int32_t s = 0; s < f->m->n_stages; s++)
+        for (int op = 0; op < CS_OP_COUNT; op++) {
+            struct cs_measured_cost *cost = &f->m->row[s][op];
+            const int64_t most = cost->wall_us - cost->cpu_us;
+            const bool is_shared = cs_plan_width(plan, plan->stages[s].rank) > 1;
+            cost->inside_us = is_shared && most > 0 ? (int64_t)(part * (double)most) : 0;
+        }
+}
+
+/* The most of it that does not make the step longer than it is: so much that nothing is left (is_all: false), or all of
+ * it. */
+static enum cs_status fit_inside(const struct fit *f, int64_t target, int64_t *step_ns,
+                                 bool *is_all, struct cs_err *err)
+{
+    double low = 0, high = 1;
+    wait_inside(f, 1);
+    CS_TRY(simulate(f, step_ns, err));
+    *is_all = *step_ns <= target;
+    if (*is_all)
+        return CS_OK;
+    for (int i = 0; i < HALVINGS; i++) {
+        const double part = (low + high) / 2;
+        wait_inside(f, part);
+        CS_TRY(simulate(f, step_ns, err));
+        *(*step_ns <= target ? &low : &high) = part;
+    }
+    wait_inside(f, low);
+    return simulate(f, step_ns, err);
+}
+
 /* the most that a message may take without making the step longer than it is */
 static enum cs_status fit_hops(const struct fit *f, int64_t target, int64_t *step_ns,
                                struct cs_err *err)
@@ -60,9 +94,14 @@ enum cs_status cs_measured_fit_waits(struct cs_measured *m, const struct cs_prog
     const struct fit f = {.m = m, .program = program, .cores = cores};
     const int64_t target = cs_measured_step_ns(m);
     int64_t step_ns = 0, with_hops;
+    bool is_all;
     m->hop_ns = m->rest_ns = 0;
+    wait_inside(&f, 0);
     CS_TRY(simulate(&f, &step_ns, err));
     if (step_ns >= target)
+        return CS_OK;
+    CS_TRY(fit_inside(&f, target, &step_ns, &is_all, err));
+    if (!is_all)
         return CS_OK;
     m->hop_ns = target;
     CS_TRY(simulate(&f, &with_hops, err));

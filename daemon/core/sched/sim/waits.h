@@ -5,7 +5,9 @@
 
 #include "core/sched/sim/calibrate.h"
 
-/* Sets what a message takes beside its transfer (hop_ns) such that the simulated step is as long as the lower
+/* First sets, of stages that several ranks run, what of the time between begin and end of their actions that they did
+ * not compute they wait for each other inside (inside_us): no more than makes the simulated step as long as below. Then
+ * sets what a message takes beside its transfer (hop_ns) such that the simulated step is as long as the lower
  * quartile of those that were noted (cs_measured_note_step); where messages cannot make up for it, for there are few or none,
  * the rest belongs to the step (rest_ns). Nothing is set where none was noted, or the simulated step is as long
  * without. cores: as in cs_sim_options. */
