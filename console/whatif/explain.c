@@ -378,13 +378,19 @@ static json_t *others_json(const struct cs_search_result *found, int64_t given_n
     return all;
 }
 
+/* A step's slots where every replica has as many. */
+static int32_t dealt_slots(const struct cs_plan *plan)
+{
+    return cs_plan_own_slots(plan, plan->slots) * cs_plan_llm_replicas(plan);
+}
+
 /* Of a layout that is searched for: what its search says, of another one its plan's own reasons. */
 static json_t *explain_given(const struct cs_spec *spec, const struct cs_graph *graph,
                              const struct cs_plan *plan, const struct cs_cluster *cluster,
                              const struct cs_profile *profile, struct cs_arena *arena,
                              int64_t *step_ns)
 {
-    struct cs_search_options own = {.batch_slots = plan->slots,
+    struct cs_search_options own = {.batch_slots = dealt_slots(plan),
                                     .top = 1,
                                     .explains = true,
                                     .n_refine = -1, /* cut as the plan is */

@@ -22,7 +22,7 @@ static const struct cs_arg search_args[] = {
     {"model", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_MODEL, NULL, "made by cs.mllm"},
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it would run"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
-    {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas"},
+    {"batch_slots", CS_ARG_INT, true, NULL, 1, 1 << 20, 0, NULL, "slots of a step, over all replicas: a multiple of dp where that is given"},
     {"encoder_rows", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "row budget of a slot per encoder: { vision = 512 }"},
     {"optimizer", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_OPTIM, "state in fp32", "the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = \"bf16\" }"},
     {"parallel", CS_ARG_TABLE, false, NULL, 0, 0, 0, "{}", "what is not free, of tp, cp, pp, dp, vpp, ep, sp (true, false: whether ranks that share matrices split rows between products) and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } }"},

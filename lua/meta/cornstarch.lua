@@ -375,7 +375,7 @@ function live_:logs(...) end
 ---@field model cs.mllm made by cs.mllm
 ---@field cluster? cs.cluster where it would run (default cs.cluster "here")
 ---@field seq_tokens integer LLM rows of a slot
----@field batch_slots integer slots of a step, over all replicas
+---@field batch_slots integer slots of a step, over all replicas: a multiple of dp where that is given
 ---@field encoder_rows? table row budget of a slot per encoder: { vision = 512 }
 ---@field optimizer? cs.optim the job's: its state decides on memory and time of a step, cs.optim.adamw { lr = ..., state = "bf16" } (default state in fp32)
 ---@field parallel? table what is not free, of tp, cp, pp, dp, vpp, ep, sp (true, false: whether ranks that share matrices split rows between products) and place (own, colocated, replicated): { vision = { pp = 1 }, llm = { tp = 8 } } (default {})

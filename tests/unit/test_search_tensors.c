@@ -15,6 +15,7 @@
 #include "core/plan/cost/stage/scratch.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/sim/predict.h"
+#include "core/search/problem/widths.h"
 #include "core/search/search.h"
 #include "support/need.h"
 #include "support/spec.h"
@@ -409,6 +410,92 @@ static void heads_of_few_ranks_are_counted(void **state)
     }
 }
 
+/* Numbers of ranks that are no powers of two: on few ranks all, on many what divides a node. */
+static void ranks_in_threes_are_laid_out(void **state)
+{
+    static const struct {
+        int32_t nodes, per_node, tp, cp, pp, dp;
+    } rows[] = {
+        {1, 3,  1, 3, 1, 1},
+        {1, 3,  3, 1, 1, 1},
+        {1, 6,  1, 3, 2, 1},
+        {1, 6,  2, 3, 1, 1},
+        {1, 8,  3, 1, 2, 1}, /* two ranks are left */
+        {1, 8,  1, 5, 1, 1},
+        {1, 12, 3, 2, 2, 1},
+        {8, 6,  3, 2, 2, 4},
+        {8, 6,  6, 1, 1, 8},
+    };
+    const struct cs_test_spec made = {
+        .n_encoders = -1,
+        .llm_width = 1536,
+        .llm_keys = "{\"num_attention_heads\": 24, \"num_key_value_heads\": 12, "
+                    "\"intermediate_size\": 4608}",
+        .seq_tokens = 4096};
+    struct cs_err err = {0};
+    (void)state;
+    struct searched s = {.arena = cs_arena_new(0), .root = cs_test_spec_json(&made)};
+    need(cs_spec_read(s.root, s.arena, &s.spec, &err), &err);
+    need(cs_graph_build(s.spec, true, s.arena, &s.graph, &err), &err);
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_search_options o = {.batch_slots = 16, .top = 40, .dp = rows[i].dp};
+        o.fix[0].tp = rows[i].tp;
+        o.fix[0].cp = rows[i].cp;
+        o.fix[0].pp = rows[i].pp;
+        s.cluster =
+            (struct cs_cluster){cs_device_class_find("h200-141g"), rows[i].nodes, rows[i].per_node};
+        need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+        if (!s.result.plan[0].runs)
+            fail_msg("row %zu: %s", i, s.result.plan[0].why_not_run);
+    }
+    close_search(&s);
+}
+
+/* Which numbers are tried, and which ratios of replicas. */
+static void few_ranks_are_tried_in_all_numbers_and_nodes_in_their_divisors(void **state)
+{
+    static const struct {
+        int32_t n_ranks, per_node, widest, n, last[4]; /* the last ones, falling */
+    } rows[] = {
+        {3,    3, 3,  3,  {3, 2, 1, 0}    },
+        {16,   8, 16, 16, {16, 15, 14, 13}},
+        {64,   8, 8,  4,  {8, 4, 2, 1}    },
+        {48,   6, 6,  5,  {6, 4, 3, 2}    },
+        {48,   6, 48, 11, {48, 32, 24, 16}},
+        {4096, 8, 64, 7,  {64, 32, 16, 8} },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        int32_t width[CS_SEARCH_WIDEST];
+        assert_int_equal(cs_search_widths(rows[i].n_ranks, rows[i].per_node, rows[i].widest, width),
+                         rows[i].n);
+        for (int k = 0; k < 4 && rows[i].last[k] > 0; k++)
+            assert_int_equal(width[rows[i].n - 1 - k], rows[i].last[k]);
+    }
+    assert_true(cs_search_tries_ratio((struct cs_search_ratio){1, 3}, 12));
+    assert_true(cs_search_tries_ratio((struct cs_search_ratio){6, 1}, 96));
+    assert_false(cs_search_tries_ratio((struct cs_search_ratio){3, 1}, 64));
+    assert_true(cs_search_tries_ratio((struct cs_search_ratio){16, 1}, 64));
+}
+
+/* Slots that replicas cannot have as many of are not rounded up to more than was asked for. */
+static void slots_that_replicas_cannot_share_are_refused(void **state)
+{
+    struct searched s = search_with("h200-141g", 1);
+    struct cs_search_options o = {.batch_slots = 4, .dp = 3, .skip_planners = true};
+    struct cs_err err = {.text = ""};
+    (void)state;
+    s.cluster.devices_per_node = 3;
+    assert_int_equal(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err),
+                     CS_PLAN);
+    assert_non_null(strstr(err.text, "give batch_slots = 3 or 6, or a dp that divides 4"));
+    o.batch_slots = 6;
+    need(cs_search(s.spec, s.graph, &s.cluster, NULL, &o, s.arena, &s.result, &err), &err);
+    assert_int_equal(s.result.plan[0].slots, 2);
+    close_search(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +507,9 @@ int main(void)
         cmocka_unit_test(layers_take_what_they_take_in_plans),
         cmocka_unit_test(exchanges_of_replicas_hide_as_in_plans),
         cmocka_unit_test(heads_of_few_ranks_are_counted),
+        cmocka_unit_test(ranks_in_threes_are_laid_out),
+        cmocka_unit_test(few_ranks_are_tried_in_all_numbers_and_nodes_in_their_divisors),
+        cmocka_unit_test(slots_that_replicas_cannot_share_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

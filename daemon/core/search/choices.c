@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_CROSS = 1 << 15 };
+enum { MAX_CROSS = 1 << 15, ROOM_PARTS = 48 /* what divides by every ratio */ };
 
 struct maker {
     const struct cs_search_problem *problem;
@@ -108,28 +108,29 @@ static void add(struct maker *m, struct cs_choice c)
         m->out->at[m->out->n++] = c;
 }
 
-static bool may_have_ratio(const struct maker *m, int ratio)
+static bool may_have_ratio(const struct maker *m, struct cs_search_ratio ratio)
 {
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
-    if (ratio == 0)
+    if (ratio.times == ratio.over)
         return true;
     if (is_llm(m) || m->rules->has_one_dp || m->options->has_one_dp)
         return false;
-    return ratio < 0 || 1 << ratio <= branch->n_items;
+    return cs_search_tries_ratio(ratio, m->problem->n_ranks) &&
+           (ratio.times == 1 || ratio.times <= branch->n_items);
 }
 
 /* with ranks of its own: every dp that the rules allow */
 static void add_own(struct maker *m, struct cs_choice c)
 {
     const struct cs_search_branch *branch = &m->problem->branch[m->branch];
-    for (int ratio = -CS_CHOICE_RATIO; ratio <= CS_CHOICE_RATIO; ratio++) {
+    for (int r = 0; r < CS_SEARCH_RATIOS; r++) {
+        const struct cs_search_ratio ratio = cs_search_ratio[r];
         if (!may_have_ratio(m, ratio))
             continue;
-        struct cs_share share =
-            cs_share_of(branch, ratio > 0 ? 1 << ratio : 1, ratio < 0 ? 1 << -ratio : 1);
+        struct cs_share share = cs_share_of(branch, ratio.times, ratio.over);
         struct cs_choice own = c;
-        own.ratio = (int8_t)ratio;
-        own.room = (int64_t)c.ranks << (CS_CHOICE_RATIO + ratio);
+        own.ratio = ratio;
+        own.room = (int64_t)c.ranks * ROOM_PARTS * ratio.times / ratio.over;
         own.worst_ns = cs_share_ns(share, c.worst_ns);
         own.total_ns = cs_share_ns(share, c.total_ns);
         own.saved_bytes = cs_share_ns(share, c.saved_bytes);
@@ -246,10 +247,10 @@ static enum cs_status refuse(const struct maker *m, struct cs_err *err)
         cs_buf_addf(&asked, "%s%s", asked.len > 0 ? ", " : " with ", sp[m->options->fix[b].sp]);
     const enum cs_status status =
         cs_fail(err, CS_PLAN,
-                "no layout of %s is possible%s on %d rank%s: the search looks at tp and cp of 1, "
-                "2, 4, ..., "
-                "of which tp divides heads and widths, and at up to %d stage%s, one a layer; ask "
-                "for others",
+                "no layout of %s is possible%s on %d rank%s: the search looks at tp and cp of any "
+                "number on few ranks, else of 1, 2, 4, ... and of what divides the ranks of a "
+                "node, of which tp divides heads and widths, and at up to %d stage%s, one a layer; "
+                "ask for others",
                 branch->name, cs_buf_str(&asked), m->problem->n_ranks,
                 CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
     cs_buf_free(&asked);
@@ -272,8 +273,7 @@ enum cs_status cs_choices_make(const struct cs_search_problem *problem,
         m.out = &out[b];
         for (int32_t o = 0; o < branch->n_options; o++)
             if (is_allowed(&m, &branch->option[o]))
-                room +=
-                    (int64_t)(2 * CS_CHOICE_RATIO + 1) * branch->n_layers + CS_SEARCHED_PLACEMENTS;
+                room += (int64_t)CS_SEARCH_RATIOS * branch->n_layers + CS_SEARCHED_PLACEMENTS;
         *m.out = (struct cs_choices){.at = CS_NEW_ARRAY(arena, struct cs_choice, room)};
         for (int16_t o = 0; o < branch->n_options; o++)
             if (is_allowed(&m, &branch->option[o]))

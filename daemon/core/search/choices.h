@@ -3,15 +3,14 @@
 #define CS_SEARCH_CHOICES_H
 
 #include "core/search/candidate.h"
-
-enum { CS_CHOICE_RATIO = 4 /* dp of an encoder: from 1/16 to 16 times the LLM's */ };
+#include "core/search/problem/widths.h"
 
 struct cs_choice {
     int16_t option, pp;
     uint8_t place;
-    int8_t ratio;         /* own ranks: dp is that of the LLM times 2^ratio */
-    int32_t ranks, block; /* of one replica: tp * cp * pp, tp * cp */
-    int64_t room;         /* own ranks for one replica of the LLM, in 1/16 */
+    struct cs_search_ratio ratio; /* own ranks: dp over that of the LLM */
+    int32_t ranks, block;         /* of one replica: tp * cp * pp, tp * cp */
+    int64_t room;                 /* own ranks for one replica of the LLM, in 1/48 */
     int64_t worst_ns, total_ns;
     int64_t weight_bytes, grad_bytes, optim_bytes, saved_bytes; /* of one replica, all stages */
     bool has_backward;

@@ -38,7 +38,7 @@ static struct cs_trial_part with_layers(const struct cs_trial *t, int32_t stage,
 
 bool cs_degrees_make(const struct cs_trial *t, struct cs_degrees *out)
 {
-    *out = (struct cs_degrees){.cp = t->option[t->llm]->cp};
+    *out = (struct cs_degrees){.cp = t->option[t->llm]->cp, .trial = t};
     for (int32_t i = 0; i < CS_DEGREES && 1 << i <= out->cp; i++) {
         const struct cs_search_layer *layer = layers_with(t, 1 << i);
         struct cs_trial_part *part =
@@ -59,6 +59,8 @@ bool cs_degrees_make(const struct cs_trial *t, struct cs_degrees *out)
 struct cs_trial_part cs_degrees_part(const struct cs_degrees *d, int32_t stage, int32_t ranks)
 {
     int32_t i = 0;
+    if (ranks == d->cp)
+        return *cs_trial_part_of(d->trial, stage, d->trial->llm);
     while (i + 1 < CS_DEGREES && d->of[i + 1] != NULL && 2 << i <= ranks)
         i++;
     struct cs_trial_part p = d->of[i][stage];

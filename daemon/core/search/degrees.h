@@ -12,6 +12,7 @@ enum { CS_DEGREES = 7 /* 1, 2, 4 ... 64 ranks */, CS_DEGREE_TRIES = 8 };
 struct cs_degrees {
     int32_t cp;
     const struct cs_trial_part *of[CS_DEGREES]; /* (n_stages) of the LLM, over 2^i ranks */
+    const struct cs_trial *trial;               /* what all cp ranks take is its own */
 };
 
 /* The trial is lowered. false: the LLM's rows are not split, or the problem does not say what fewer ranks take. */

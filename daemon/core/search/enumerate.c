@@ -288,8 +288,8 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
                        .saved_bytes = c->saved_bytes,
                        .dp = w->dp};
     if (c->place == CS_PLACE_OWN) {
-        p->dp = c->ratio >= 0 ? w->dp << c->ratio : w->dp >> -c->ratio;
-        bool divides = c->ratio >= 0 || p->dp << -c->ratio == w->dp;
+        p->dp = w->dp * c->ratio.times / c->ratio.over;
+        bool divides = w->dp % c->ratio.over == 0;
         const struct cs_search_option *o = &w->problem->branch[b].option[c->option];
         divides = divides && (o->ep < 2 || p->dp * o->cp % o->ep == 0);
         return divides && p->dp >= 1 && (fixed <= 0 || fixed == p->dp);

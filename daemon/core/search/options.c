@@ -67,7 +67,7 @@ static enum cs_status check_experts(const struct cs_search_problem *problem,
                        "parallel.%s.ep = %d: %s has no layers with experts; leave ep out",
                        branch->name, o->fix[b].ep, branch->name);
     return cs_fail(err, CS_PLAN,
-                   "parallel.%s.ep = %d: its experts are spread over 1, 2, 4 ... %d rank%s",
+                   "parallel.%s.ep = %d: its experts are spread over at most %d rank%s here",
                    branch->name, o->fix[b].ep, most, CS_PLURAL(most));
 }
 
@@ -103,6 +103,13 @@ enum cs_status cs_search_check_options(const struct cs_search_problem *problem,
     if (dp > o->batch_slots)
         return cs_fail(err, CS_PLAN, "dp = %d replica%s, but a step has %d slot%s; lower dp", dp,
                        CS_PLURAL(dp), o->batch_slots, CS_PLURAL(o->batch_slots));
+    if (dp > 1 && o->batch_slots % dp != 0)
+        return cs_fail(err, CS_PLAN,
+                       "dp = %d: every replica has as many slots of a step, and batch_slots = %d "
+                       "cannot be dealt out evenly; give batch_slots = %d or %d, or a dp that "
+                       "divides %d",
+                       dp, o->batch_slots, o->batch_slots / dp * dp, (o->batch_slots / dp + 1) * dp,
+                       o->batch_slots);
     for (int32_t b = 0; b < problem->n_branches; b++) {
         bool is_llm = b == problem->llm;
         if (!is_llm && o->fix[b].vpp > 1)

@@ -3,6 +3,7 @@
 #include "core/base/system/stop.h"
 #include "core/base/units.h"
 #include "core/search/candidate.h"
+#include "core/search/problem/widths.h"
 
 static void add_sentence(struct cs_search_explain *e, struct cs_arena *arena, const char *text)
 {
@@ -13,20 +14,24 @@ static void add_sentence(struct cs_search_explain *e, struct cs_arena *arena, co
     e->bind = all;
 }
 
-/* the first tp of every branch that its shapes refuse */
+/* The first tp of every branch above all that its shapes allow. */
 static void explain_heads(const struct cs_graph *graph, const struct cs_cluster *cluster,
                           struct cs_arena *arena, struct cs_search_explain *e)
 {
-    for (int32_t b = 0; b < graph->n_branches; b++)
-        for (int32_t tp = 2; tp <= cluster->devices_per_node && tp <= 64; tp *= 2) {
-            struct cs_err err;
-            if (cs_layout_check_tp(graph, b, tp, &err) == CS_OK)
-                continue;
+    const int32_t node = cluster->devices_per_node,
+                  widest = node < CS_SEARCH_WIDEST ? node : CS_SEARCH_WIDEST;
+    int32_t width[CS_SEARCH_WIDEST];
+    const int32_t n = cs_search_widths(cluster->n_nodes * node, node, widest, width);
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        struct cs_err err;
+        int32_t most = n - 1;
+        while (most > 0 && cs_layout_check_tp(graph, b, width[most], NULL) != CS_OK)
+            most--;
+        if (most + 1 < n && cs_layout_check_tp(graph, b, width[most + 1], &err) != CS_OK)
             add_sentence(
                 e, arena,
                 cs_arena_printf(arena, "shapes bind: %s (no larger tp does either)", err.text));
-            break;
-        }
+    }
 }
 
 /* the best plan when tp * cp groups may leave a node */

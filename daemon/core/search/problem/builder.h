@@ -6,11 +6,9 @@
 #include "core/plan/cost/context_work.h"
 #include "core/plan/cost/cost.h"
 #include "core/search/problem/problem.h"
+#include "core/search/problem/widths.h"
 
-enum {
-    CS_PROBLEM_CONTEXTS = 7, /* ranks 1, 2, 4 ... 64 */
-    CS_PROBLEM_CUTS = 2 * CS_PROBLEM_CONTEXTS * CS_PROBLEM_CONTEXTS
-};
+enum { CS_PROBLEM_CUTS = 2 * CS_SEARCH_WIDEST * CS_SEARCH_WIDEST };
 
 /* Graphs as ranks have them, made once; those of one branch at a time. */
 struct cs_problem_cuts {
@@ -32,11 +30,12 @@ struct cs_problem_builder {
     struct cs_layer_cost *cost; /* (n_layers) of tp = cp = 1: measured where a profile has it */
     int32_t node, widest;       /* ranks of a node; of a tp * cp group */
     const struct cs_spec *spec;
-    struct cs_context_work keys[CS_PROBLEM_CONTEXTS], own_keys[CS_PROBLEM_CONTEXTS],
-        heads[CS_PROBLEM_CONTEXTS]; /* of 2^i ranks, as what moves; own keys first */
+    int32_t n_widths, width[CS_SEARCH_WIDEST]; /* tp, cp and ep that are tried */
+    struct cs_context_work *keys, *own_keys,
+        *heads; /* (n_widths) of as many ranks, as what moves; own keys first */
     struct cs_problem_cuts *cuts;
-    const struct cs_graph
-        *spread[CS_PROBLEM_CONTEXTS]; /* with 2^i ranks of experts; NULL: it cannot be */
+    const struct cs_graph *
+        spread[CS_SEARCH_WIDEST]; /* (n_widths) with as many ranks of experts; NULL: it cannot be */
     struct cs_arena *arena;
 };
 

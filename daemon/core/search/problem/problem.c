@@ -19,7 +19,7 @@
 #include "core/plan/make/planner.h"
 #include "core/search/problem/builder.h"
 
-enum { MAX_OPTIONS = 1024 };
+enum { MAX_OPTIONS = 8192 };
 
 /* A tensor that is cut by tp: the matrices of products with the biases of their output columns. Projectors are whole on
  * all ranks. */
@@ -196,9 +196,9 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
     out->work_bytes += cs_window_bytes(b->device, b->node, at.tp, at.ep);
 }
 
-/* Of 2^i ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
+/* Of width[i] ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
  * first where that saves something. */
-static void choose_context(const struct cs_problem_builder *b, int32_t branch, int i,
+static void choose_context(const struct cs_problem_builder *b, int32_t branch, int32_t i,
                            struct cs_problem_at *at)
 {
     const struct cs_device_class link = link_of(b, at);
@@ -225,11 +225,12 @@ static void spread_experts(struct cs_problem_builder *b)
 {
     const int32_t llm = b->whole->llm;
     b->spread[0] = b->whole;
-    for (int i = 1; i < CS_PROBLEM_CONTEXTS && cs_ep_check(b->whole, llm, 1 << i, NULL) == CS_OK;
-         i++) {
+    for (int32_t i = 1; i < b->n_widths; i++) {
         struct cs_tp tp[CS_MAX_ENCODERS + 1] = {{0}};
         struct cs_tp_view view;
-        tp[llm] = (struct cs_tp){.ep = 1 << i, .ep_at = (1 << i) - 1};
+        if (cs_ep_check(b->whole, llm, b->width[i], NULL) != CS_OK)
+            continue;
+        tp[llm] = (struct cs_tp){.ep = b->width[i], .ep_at = b->width[i] - 1};
         cs_tp_view_make(b->whole, tp, b->arena, &view);
         b->spread[i] = view.graph;
     }
@@ -298,10 +299,10 @@ static void add_spread(const struct cs_problem_builder *b, int32_t branch, struc
 {
     const struct cs_branch *from = &b->whole->branches[branch];
     struct cs_problem_builder own = *b;
-    for (int s = 0; s < CS_PROBLEM_CONTEXTS && b->spread[s] != NULL; s++) {
-        at.ep = 1 << s;
-        if (cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
-            break;
+    for (int32_t s = 0; s < b->n_widths; s++) {
+        at.ep = b->width[s];
+        if (b->spread[s] == NULL || cs_ep_check(b->whole, branch, at.ep, NULL) != CS_OK)
+            continue;
         own.graph = b->spread[s];
         struct cs_problem_at split = at;
         split.sp = true;
@@ -326,11 +327,12 @@ static void add_options(const struct cs_problem_builder *b, int32_t branch,
     bool keeps = false; /* something that can be made again */
     for (int32_t l = from->first_layer; l < from->first_layer + from->n_layers; l++)
         keeps = keeps || cs_problem_dropped(b, &b->graph->layers[l], &full, CS_KEEP_ALL) > 0;
-    for (int32_t tp = 1; tp <= b->widest; tp *= 2) {
+    for (int32_t t = 0; t < b->n_widths; t++) {
+        const int32_t tp = b->width[t];
         if (cs_layout_check_tp(b->graph, branch, tp, NULL) != CS_OK)
             continue;
-        for (int32_t c = 0, cp = 1; tp * cp <= b->widest; cp *= 2, c++) {
-            struct cs_problem_at at = {.tp = tp, .cp = cp};
+        for (int32_t c = 0; c < b->n_widths && tp * b->width[c] <= b->widest; c++) {
+            struct cs_problem_at at = {.tp = tp, .cp = b->width[c]};
             choose_context(b, branch, c, &at);
             for (int r = 0; r < (keeps ? CS_RECOMPUTES : 1); r++) {
                 at.recompute = (enum cs_recompute)r;
@@ -420,15 +422,27 @@ static struct cs_search_optimizer optimizer_of(const struct cs_problem_builder *
     return out;
 }
 
-/* of 2^i ranks, both ways to exchange */
-static enum cs_status make_context(struct cs_problem_builder *b, int i, struct cs_err *err)
+/* of width[i] ranks, both ways to exchange */
+static enum cs_status make_context(struct cs_problem_builder *b, int32_t i, struct cs_err *err)
 {
-    CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, 1 << i, b->arena,
-                                &b->keys[i], err));
+    CS_TRY(cs_context_work_make(b->graph, &b->budget, b->spec->context, false, b->width[i],
+                                b->arena, &b->keys[i], err));
     b->own_keys[i] = b->keys[i];
     b->own_keys[i].own_first = true;
-    return cs_context_work_make(b->graph, &b->budget, b->spec->context, true, 1 << i, b->arena,
+    return cs_context_work_make(b->graph, &b->budget, b->spec->context, true, b->width[i], b->arena,
                                 &b->heads[i], err);
+}
+
+static enum cs_status make_contexts(struct cs_problem_builder *b, int32_t n_ranks,
+                                    struct cs_err *err)
+{
+    b->n_widths = cs_search_widths(n_ranks, b->node, b->widest, b->width);
+    b->keys = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
+    b->own_keys = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
+    b->heads = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
+    for (int32_t i = 1; i < b->n_widths; i++)
+        CS_TRY(make_context(b, i, err));
+    return CS_OK;
 }
 
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
@@ -479,9 +493,8 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
     b.node = cluster->devices_per_node;
     b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
-    b.widest = b.widest < 64 ? b.widest : 64;
-    for (int32_t i = 1; 1 << i <= b.widest; i++)
-        CS_TRY(make_context(&b, i, err));
+    b.widest = b.widest < CS_SEARCH_WIDEST ? b.widest : CS_SEARCH_WIDEST;
+    CS_TRY(make_contexts(&b, problem->n_ranks, err));
     spread_experts(&b);
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);
