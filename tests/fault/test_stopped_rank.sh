@@ -1,7 +1,7 @@
 #!/bin/bash
-# A worker that is stopped (SIGSTOP), while its job starts and while it trains: the job fails in the time that
+# A worker or a runner that is stopped (SIGSTOP). A worker, while its job starts and while it trains: the job fails in the time that
 # cornstarch-runner(8) promises, ten times its --hang-limit, says which rank it was and that its process is stopped,
-# leaves nothing behind, and the next job trains.
+# leaves nothing behind, and the next job trains. A runner: 'stop --now' holds all the same, also of a daemon that found it.
 . "$(dirname "$0")/../support/e2e.sh"
 export CORNSTARCH_RUNNER=$work/runner
 cat >"$CORNSTARCH_RUNNER" <<SH
@@ -19,6 +19,26 @@ has_workers() { # ID
   [ ${#workers[@]} -eq 3 ]
 }
 
+# --- runners that do not hear: one was started by a daemon that is gone
+found=$(submit victim.lua)
+wait_step "$found" 1
+kill -9 "$(daemon_pid)"
+own=$(submit victim.lua)
+wait_step "$own" 1
+deaf=()
+for id in "$found" "$own"; do
+  has_workers "$id" || fail "job $id has ${#workers[@]} workers"
+  deaf+=("$runner" "${workers[@]}")
+  kill -STOP "$runner"
+  "$C" stop --now "$id" >/dev/null
+done
+for id in "$found" "$own"; do
+  expect_rc 0 "$C" wait "$id"
+  expect_text "job $id: CANCELLED: stopped on request: its runner did not answer, and was ended"
+done
+until_true "the processes of deaf runners are gone" are_gone "${deaf[@]}"
+
+# --- workers
 for when in start train; do
   rank=$([ $when = start ] && echo 1 || echo 2)
   stage=$([ $when = start ] && echo llm.0 || echo llm.1)

@@ -296,6 +296,17 @@ static void a_killed_submit_leaves_no_ghost(void **state)
     json_decref(reply);
 }
 
+/* It is no child of the daemon that finds it: what it said holds, not that nothing is known of its end. */
+static void a_runner_that_refuses_while_no_daemon_runs_says_why(void **state)
+{
+    (void)state;
+    int64_t job = test_submit(n.c, "asleep,refuse,gate=0", 3, 2);
+    test_node_stop(&n, SIGKILL);
+    test_let(&n.d, job, 1);
+    test_node_start(&n);
+    test_expect_state(n.c, job, "FAILED", "the plan differs from the previewed one");
+}
+
 /* Half of a job, as the kill in the middle leaves it. */
 static void parts_of_a_submit_are_removed(void **state)
 {
@@ -326,6 +337,7 @@ int main(void)
         TEST(a_directory_without_a_record_is_taken_in),
         TEST(numbers_are_never_used_twice),
         TEST(a_killed_submit_leaves_no_ghost),
+        TEST(a_runner_that_refuses_while_no_daemon_runs_says_why),
         TEST(parts_of_a_submit_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,9 @@ struct cs_job {
     int64_t deadline_ns;  /* until when an unreachable runner may still come */
     int64_t retry_ns;     /* no connection is tried before */
     enum cs_stop pending_stop;
-    bool is_stop_asked; /* of this generation, whatever its runner makes of it */
+    bool is_stop_asked;   /* of this generation, whatever its runner makes of it */
+    int64_t stop_by_ns;   /* it was told to stop at once: its runner is ended then; 0: it was not */
+    bool is_runner_ended; /* that has happened */
     json_t *resume; /* the order that waits for what its runner says (resume_check.h); NULL: none */
     pid_t check_pid;    /* our child that looks, 0: none yet */
     bool is_pause_sent; /* while draining */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/str.h"
+#include "core/base/system/clock.h"
 #include "core/wire/wire.h"
 #include "server/jobs/job_dir.h"
 #include "server/jobs/journal.h"
@@ -47,11 +49,12 @@ void cs_job_import(struct cs_job *job)
         cs_log(job->server->log, CS_INFO, "journal.caught_up", CS_KV("job", job->row.id));
 }
 
-void cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap)
+bool cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap)
 {
     char path[CS_PATH_CAP];
     struct cs_buf text = {0}, clean = {0};
     struct cs_err err;
+    bool is_said = false;
     out[0] = '\0';
     if (cs_path(path, &err, "%s/logs/%s", job->row.dir, name) == CS_OK &&
         cs_read_file(path, 1 << 20, &text, &err) == CS_OK && text.len) {
@@ -60,13 +63,44 @@ void cs_job_last_words(const struct cs_job *job, const char *name, char *out, si
         const char *line = strrchr(text.data, '\n');
         line = line ? line + 1 : text.data;
         static const char prefix[] = "cornstarch-runner: ";
-        if (cs_str_starts(line, prefix))
-            line += sizeof(prefix) - 1;
+        is_said = cs_str_starts(line, prefix);
+        line += is_said ? sizeof(prefix) - 1 : 0;
         cs_str_escape(&clean, line, strlen(line), false);
         snprintf(out, cap, "%s", cs_buf_str(&clean));
     }
     cs_buf_free(&text);
     cs_buf_free(&clean);
+    return is_said;
+}
+
+void cs_job_forget_words(const struct cs_job *job)
+{
+    char path[CS_PATH_CAP];
+    if (cs_path(path, NULL, "%s/logs/runner.err", job->row.dir) == CS_OK)
+        (void)unlink(path); /* mostly there is none */
+}
+
+/* 0: not known. What state.json says holds while the lock is held, unless it is of an earlier runner. */
+static pid_t pid_of_runner(const struct cs_job *job)
+{
+    if (job->runner_pid != 0 || !cs_runner_is_alive(job))
+        return job->runner_pid;
+    json_t *state = cs_job_read_state_file(job);
+    const bool is_its = cs_msg_int(state, "generation", -1) >= job->row.generation;
+    const pid_t pid = is_its ? (pid_t)cs_msg_int(state, "pid", 0) : 0;
+    json_decref(state);
+    return pid;
+}
+
+void cs_job_end_runner(struct cs_job *job)
+{
+    if (job->stop_by_ns == 0 || cs_now_ns() < job->stop_by_ns || job->is_runner_ended)
+        return;
+    const pid_t pid = pid_of_runner(job);
+    job->is_runner_ended = pid > 0 && kill(pid, SIGKILL) == 0;
+    if (job->is_runner_ended)
+        cs_log(job->server->log, CS_WARN, "runner.killed", CS_KV("job", job->row.id),
+               CS_KV("pid", pid));
 }
 
 /* It ended without a final state: why, from the status of our child (-1: it was not ours). */
@@ -77,14 +111,22 @@ static void settle_silent(struct cs_job *job, int status)
         cs_job_fail_gone(job);
         return;
     }
-    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    if (code != 0) {
-        cs_job_last_words(job, "runner.err", words, sizeof(words));
-        snprintf(reason, sizeof(reason), "%s",
-                 words[0] ? words : "its runner could not start; see logs/runner.err");
+    if (job->is_runner_ended) {
+        cs_job_set_state(job,
+                         &(struct cs_job_change){.state = CS_STATE_CANCELLED,
+                                                 .reason = "stopped on request: its runner did "
+                                                           "not answer, and was ended"});
+        return;
+    }
+    const int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const bool is_said = cs_job_last_words(job, "runner.err", words, sizeof(words));
+    if (code != 0 || (status == -1 && is_said)) {
+        if (words[0] == '\0')
+            snprintf(words, sizeof words, "its runner ended with code %d and said nothing of why",
+                     code);
         cs_job_set_state(
             job, &(struct cs_job_change){.state = CS_STATE_FAILED,
-                                         .reason = reason,
+                                         .reason = words,
                                          .is_plan_invalid = code == cs_status_exit(CS_PLAN)});
         return;
     }

@@ -99,6 +99,8 @@ void cs_jobs_tick(struct cs_server *server)
             cs_job_save(job);
         cs_job_notes_retry(job);
         cs_resume_check_tick(job);
+        if (cs_job_is_live(job))
+            cs_job_end_runner(job);
         if (cs_job_is_live(job) && !job->link)
             cs_runner_connect(job);
         if (cs_job_is_live(job) || job->is_behind)

@@ -56,11 +56,13 @@ static void start(struct cs_job *job, int lock_fd)
     job->deadline_ns = cs_now_ns() + (int64_t)CONNECT_TIMEOUT_S * SECOND_NS;
     job->retry_ns = 0;
     job->pending_stop = CS_STOP_NONE;
-    job->is_stop_asked = false;
+    job->is_stop_asked = job->is_runner_ended = false;
+    job->stop_by_ns = 0;
     job->is_pause_sent = false;
     json_decref(job->pids);
     job->pids = NULL;
     cs_node_lease(job);
+    cs_job_forget_words(job);
     cs_job_set_state(job,
                      &(struct cs_job_change){.state = CS_STATE_STARTING, .is_in_journal = true});
     if (start_runner(job, lock_fd, &err) != CS_OK)

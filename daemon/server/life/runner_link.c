@@ -216,7 +216,7 @@ void cs_runner_connect(struct cs_job *job)
         return;
     if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
         if (job->pending_stop)
-            kill(job->runner_pid, SIGKILL);
+            job->is_runner_ended = kill(job->runner_pid, SIGKILL) == 0;
         return;
     }
     if (cs_runner_is_alive(job)) /* its socket is gone: the journal still tells */
