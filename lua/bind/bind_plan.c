@@ -32,7 +32,7 @@ static const struct cs_arg plan_args[] = {
     {"cluster", CS_ARG_VALUE, false, NULL, 0, 0, CS_LUA_CLUSTER, "cs.cluster \"here\"", "where it runs"},
     {"parallel", CS_ARG_TABLE, true, NULL, 0, 0, 0, NULL, "stages of every module (pp), under interleaved the chunks of each of the LLM's (vpp), where an encoder runs that does not run where modality says (place: own, colocated, replicated, first), ranks that share its matrices (tp) and may split rows between these (sp), ranks that split the rows of the LLM or share items of an encoder (cp), of dp * cp those that share experts (ep), what those with the same weights divide (zero: 1 the optimizer's state, 2 gradients too, 3 weights too), recompute (none, selective, full) and offload (none, host): { vision = { pp = 1 }, llm = { pp = 2, tp = 2 } }"},
     {"modality", CS_ARG_STRING, false, CS_MODALITY_WORDS, 0, 0, 0, "\"" CS_MODALITY_DEFAULT "\"", CS_MODALITY_HELP},
-    {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, with pp = 1 for encoders"},
+    {"schedule", CS_ARG_STRING, false, CS_SCHEDULE_WORDS, 0, 0, 0, "\"1f1b\"", "order of forward and backward; three-phase and anchors are of encoder-colocated, or of encoders whose place is colocated, with pp = 1 for encoders"},
     {"stages", CS_ARG_STRING, false, "frozen-aware|frozen-blind|equal-layers", 0, 0, 0, "\"frozen-aware\"", "what the cut knows of frozen modules; equal-layers: it counts layers alone"},
     {"seq_tokens", CS_ARG_INT, true, NULL, 8, 1 << 20, 0, NULL, "LLM rows of a slot"},
     {"slots", CS_ARG_INT, false, NULL, 1, CS_SPEC_MAX_SLOTS, 0, "4", "slots a step is expected to fill"},

@@ -322,6 +322,38 @@ static void every_schedule_of_the_table_makes_a_plan(void **state)
 }
 
 /* What a row asks of the schedule and of the ranks is what the planner does. */
+/* Nothing is placed by the modality where every encoder says where it is. */
+static void places_of_all_encoders_stand_for_the_modality(void **state)
+{
+    static const struct {
+        const char *schedule, *modality, *place, *same;
+    } rows[] = {
+        {"three-phase", "encoder-parallel",   "colocated", "encoder-colocated"},
+        {"anchors",     "encoder-parallel",   "colocated", "encoder-colocated"},
+        {"anchors",     "encoder-replicated", "colocated", "encoder-colocated"},
+        {"interleaved", "encoder-colocated",  "own",       "encoder-parallel" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_spec options = {.llm_pp = 2, .slots = 8};
+        struct made placed, asked;
+        make(&asked, &options, rows[i].schedule, rows[i].same);
+        options.vision_place = rows[i].place;
+        make(&placed, &options, rows[i].schedule, rows[i].modality);
+        assert_int_equal(placed.plan->n_ranks, asked.plan->n_ranks);
+        assert_int_equal(placed.plan->n_stages, asked.plan->n_stages);
+        assert_int_equal(placed.plan->predicted_step_ns, asked.plan->predicted_step_ns);
+        for (int32_t s = 0; s < asked.plan->n_stages; s++) {
+            assert_int_equal(placed.plan->stages[s].rank, asked.plan->stages[s].rank);
+            assert_int_equal(placed.plan->stages[s].copies, asked.plan->stages[s].copies);
+            assert_int_equal(placed.plan->stages[s].n_layers, asked.plan->stages[s].n_layers);
+        }
+        done(&placed);
+        done(&asked);
+    }
+}
+
 static void every_placement_of_the_table_does_what_its_row_says(void **state)
 {
     (void)state;
@@ -528,6 +560,7 @@ int main(void)
         cmocka_unit_test(chunks_are_as_many_as_vpp_says),
         cmocka_unit_test(what_does_not_fit_is_told_what_would),
         cmocka_unit_test(every_schedule_of_the_table_makes_a_plan),
+        cmocka_unit_test(places_of_all_encoders_stand_for_the_modality),
         cmocka_unit_test(every_placement_of_the_table_does_what_its_row_says),
         cmocka_unit_test(encodings_with_copies_and_shares_round_trip),
         cmocka_unit_test(damaged_shares_are_refused),

@@ -1,6 +1,8 @@
 /* From cuts to stages on ranks, and which counts of stages a placement allows. */
 #include "core/plan/make/place.h"
 
+#include <string.h>
+
 #include "core/base/buf.h"
 
 int32_t cs_place_depth(const struct cs_graph *graph, const struct cs_cuts *cuts, int32_t branch,
@@ -100,6 +102,18 @@ static enum cs_status choose_chunks(const struct cs_spec *spec, const struct cs_
     return CS_OK;
 }
 
+/* Where every encoder says its own place, nothing is placed by plan.modality. */
+static bool follows_modality(const struct cs_spec *spec, const struct cs_graph *graph)
+{
+    bool follows = graph->n_encoders == 0;
+    for (int32_t b = 0; b < graph->n_branches; b++) {
+        const struct cs_spec_parallel *given = cs_spec_parallel_of(spec, graph->branches[b].name);
+        follows = follows || (b != graph->llm && (given == NULL || given->place == NULL ||
+                                                  strcmp(given->place, CS_PLACE_DEFAULT) == 0));
+    }
+    return follows;
+}
+
 enum cs_status cs_placing_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                struct cs_placing *out, struct cs_err *err)
 {
@@ -111,7 +125,7 @@ enum cs_status cs_placing_make(const struct cs_spec *spec, const struct cs_graph
     CS_TRY(cs_plan_schedule_find(spec->schedule, &out->schedule, err));
     if (out->usual == NULL)
         return refuse_modality(spec->modality, err);
-    if (!goes_with(out->usual, out->schedule))
+    if (follows_modality(spec, graph) && !goes_with(out->usual, out->schedule))
         return refuse_schedule(out->schedule, out->usual, NULL, err);
     for (int32_t b = 0; b < graph->n_branches; b++)
         CS_TRY(place_branch(spec, graph, b, out, err));
