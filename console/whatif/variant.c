@@ -245,9 +245,7 @@ static enum cs_status check_cutting(const struct cs_variant_base *base, const st
     double work = 0;
     for (int32_t b = 0; b < base->graph->n_branches; b++) {
         double layers = base->graph->branches[b].n_layers;
-        const bool has_chunks = cs_variant_stages(v->schedule) == CS_LAYOUT_CHUNKS;
-        const int32_t vpp = v->layout.branch[b].vpp;
-        work += layers * layers * v->pp[b] * (!has_chunks ? 1 : vpp > 1 ? vpp : CS_PLAN_CHUNKS);
+        work += layers * layers * v->pp[b] * cs_variant_chunks(v, b);
     }
     if (work <= most_cutting)
         return CS_OK;

@@ -108,12 +108,20 @@ static int32_t zero_of(const struct cs_layout *l, int32_t branch)
     return cs_layout_dp(l, branch) * l->branch[branch].cp > 1 ? cs_layout_zero(l, branch) : 1;
 }
 
+int32_t cs_variant_chunks(const struct cs_variant *variant, int32_t branch)
+{
+    const int32_t vpp = variant->layout.branch[branch].vpp;
+    if (cs_variant_stages(variant->schedule) != CS_LAYOUT_CHUNKS)
+        return 1;
+    return vpp > 1 ? vpp : CS_PLAN_CHUNKS;
+}
+
 static bool has_same_degrees(const struct cs_layout *a, const struct cs_layout *b, int32_t branch)
 {
     const struct cs_branch_layout *x = &a->branch[branch], *y = &b->branch[branch];
-    return (x->vpp == y->vpp || x->vpp + y->vpp <= 1) && x->tp == y->tp && x->sp == y->sp &&
-           x->cp == y->cp && (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) &&
-           x->recompute == y->recompute && cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
+    return x->tp == y->tp && x->sp == y->sp && x->cp == y->cp &&
+           (x->ep > 1 ? x->ep : 1) == (y->ep > 1 ? y->ep : 1) && x->recompute == y->recompute &&
+           cs_layout_dp(a, branch) == cs_layout_dp(b, branch) &&
            zero_of(a, branch) == zero_of(b, branch);
 }
 
@@ -126,6 +134,7 @@ bool cs_variant_is_equal(const struct cs_variant *a, const struct cs_variant *b,
                     (cs_variant_shares(a) || strcmp(a->modality, b->modality) == 0);
     for (int32_t i = 0; i < graph->n_branches; i++)
         is_equal = is_equal && has_same_degrees(&a->layout, &b->layout, i) &&
+                   (i != graph->llm || cs_variant_chunks(a, i) == cs_variant_chunks(b, i)) &&
                    (i == graph->llm || cs_variant_place(a, i) == cs_variant_place(b, i)) &&
                    (a->pp[i] == b->pp[i] || (i != graph->llm && cs_variant_copies(a, i)));
     return is_equal;

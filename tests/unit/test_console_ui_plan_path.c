@@ -248,12 +248,43 @@ static void reasons_of_the_critical_path_are_true(void **state)
     cs_preview_clear(&preview);
 }
 
+/* A job that says nothing of chunks has the usual two; other schedules have none, whatever is said. */
+static void chunks_that_nobody_named_are_the_usual_ones(void **state)
+{
+    static const struct {
+        const char *schedule;
+        int32_t one, other;
+        bool is_equal;
+    } rows[] = {
+        {"interleaved", 0, 2, true },
+        {"interleaved", 0, 4, false},
+        {"interleaved", 2, 4, false},
+        {"interleaved", 4, 4, true },
+        {"1f1b",        0, 2, true },
+        {"1f1b",        0, 1, true },
+    };
+    const struct cs_graph graph = {.n_branches = 1, .llm = 0};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_variant a = {.slots = 4, .modality = "encoder-parallel", .pp = {2}};
+        a.layout = (struct cs_layout){.n_branches = 1, .dp = 1};
+        a.layout.branch[0] = (struct cs_branch_layout){.tp = 1, .cp = 1, .pp = 2};
+        cs_str_copy(a.schedule, sizeof a.schedule, rows[i].schedule);
+        struct cs_variant b = a;
+        a.layout.branch[0].vpp = rows[i].one;
+        b.layout.branch[0].vpp = rows[i].other;
+        assert_int_equal(cs_variant_is_equal(&a, &b, &graph), rows[i].is_equal);
+        assert_int_equal(cs_variant_is_equal(&b, &a, &graph), rows[i].is_equal);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_list_is_a_chain_as_long_as_the_step),
         cmocka_unit_test(shared_ranks_have_a_row_each),
         cmocka_unit_test(reasons_of_the_critical_path_are_true),
+        cmocka_unit_test(chunks_that_nobody_named_are_the_usual_ones),
         cmocka_unit_test(jobs_of_every_schedule_are_previewed),
     };
     return cmocka_run_group_tests(tests, plan_screen_set_up, plan_screen_tear_down);
