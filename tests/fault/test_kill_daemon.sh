@@ -58,6 +58,7 @@ until_true "a step after the daemon was back" step_since
 rc=0
 wait $console || rc=$?
 [ $rc -eq 0 ] || fail "the console ended with $rc: $(tail -n 3 console)"
+expect_text "next: cornstarch-console resume $id" console
 expect_text "is CANCELLED" console
 rc=0
 wait $waiter || rc=$?

@@ -132,7 +132,8 @@ runner=$(runner_pid "$id")
 all=($(children "$runner" cornstarch-worker) $(children "$runner" cornstarch-feeder))
 kill -9 "$runner"
 expect_rc 6 "$C" wait "$id"
-expect_text "job $id: LOST: its runner was ended by signal 9"
+expect_text "job $id: LOST: its runner was ended by signal 9 (Killed); "
+if has_ckpt "$id"; then expect_text "resume goes on from the checkpoint of step "; else expect_text "it has no checkpoint"; fi
 until_true "the children of a killed runner end" are_gone "${all[@]}"
 
 # --- the job beside them

@@ -329,7 +329,7 @@ static void a_runner_that_is_killed_leaves_a_lost_job_that_resumes(void **state)
     expect_state(job, "LOST", "signal 9");
     expect_rows(job, 10);
     job = test_submit(c, "ms=2,quit=5", 20, 2);
-    expect_state(job, "LOST", "without a word");
+    expect_state(job, "LOST", "without a word; it has no checkpoint: resume begins anew");
     expect_rows(job, 5);
 }
 

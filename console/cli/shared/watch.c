@@ -149,7 +149,7 @@ static enum cs_status finish(struct watch *w, const char *script, const char *ex
         status = export_result(w, export_dir, err);
     if (is_done)
         next_command(script, status == CS_OK ? export_dir : NULL, w->job, next, sizeof next);
-    else if (strcmp(state, "PAUSED") == 0)
+    else if (cs_job_state_mood(state) != CS_MOOD_BAD) /* paused, or stopped */
         snprintf(next, sizeof next, "cornstarch-console resume %lld", (long long)w->job);
     else
         snprintf(next, sizeof next, "cornstarch-console logs %lld --rank runner",

@@ -103,10 +103,21 @@ void cs_job_end_runner(struct cs_job *job)
                CS_KV("pid", pid));
 }
 
-/* It ended without a final state: why, from the status of our child (-1: it was not ours). */
-static void settle_silent(struct cs_job *job, int status)
+/* state: state.json, which may know of one that nobody told us of */
+static void say_resume(const struct cs_job *job, const json_t *state, char *out, size_t cap)
 {
-    char words[700], reason[1000];
+    const int64_t written = cs_msg_int(state, "checkpoint_step", -1);
+    const int64_t step = written > job->row.checkpoint_step ? written : job->row.checkpoint_step;
+    if (step >= 0)
+        snprintf(out, cap, "resume goes on from the checkpoint of step %lld", (long long)step);
+    else
+        snprintf(out, cap, "it has no checkpoint: resume begins anew");
+}
+
+/* It ended without a final state: why, from the status of our child (-1: it was not ours). */
+static void settle_silent(struct cs_job *job, const json_t *state, int status)
+{
+    char words[700], reason[1000], then[100];
     if (!cs_job_dir_is_there(&job->row)) {
         cs_job_fail_gone(job);
         return;
@@ -130,14 +141,12 @@ static void settle_silent(struct cs_job *job, int status)
                                          .is_plan_invalid = code == cs_status_exit(CS_PLAN)});
         return;
     }
+    say_resume(job, state, then, sizeof then);
     if (status != -1 && WIFSIGNALED(status))
-        snprintf(
-            reason, sizeof(reason),
-            "its runner was ended by signal %d (%s); resume goes on from the newest checkpoint",
-            WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(reason, sizeof(reason), "its runner was ended by signal %d (%s); %s",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), then);
     else
-        snprintf(reason, sizeof(reason),
-                 "its runner ended without a word; resume goes on from the newest checkpoint");
+        snprintf(reason, sizeof(reason), "its runner ended without a word; %s", then);
     cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_LOST, .reason = reason});
 }
 
@@ -191,7 +200,7 @@ void cs_job_settle(struct cs_job *job, int status)
         cs_msg_int(state, "generation", -1) >= job->row.generation) {
         cs_job_take_state(job, row, state);
     } else {
-        settle_silent(job, status);
+        settle_silent(job, state, status);
     }
     json_decref(state);
 }
