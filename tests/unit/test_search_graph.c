@@ -727,6 +727,25 @@ static void every_plan_of_a_search_passes_the_checks(void **state)
     close_model(&f);
 }
 
+/* Of the plans that are handed back: the search itself has another order. */
+static void found_plans_are_ranked_by_what_jobs_make_of_them(void **state)
+{
+    struct fixture f = open_model("train:*", false);
+    const struct cs_search_options options = {.batch_slots = 8, .top = 64, .only_runs = true};
+    struct cs_search_result r;
+    struct cs_err err = {.text = ""};
+    int32_t n_other = 0;
+    (void)state;
+    f.cluster = (struct cs_cluster){cs_device_class_find("cpu"), 1, 8};
+    assert_int_equal(cs_search(f.spec, f.graph, &f.cluster, NULL, &options, f.arena, &r, &err), 0);
+    for (int32_t i = 1; i < r.n_plans; i++) {
+        assert_true(r.plan[i - 1].job.step_ns <= r.plan[i].job.step_ns);
+        n_other += r.plan[i - 1].step_ns > r.plan[i].step_ns;
+    }
+    assert_true(n_other > 0);
+    close_model(&f);
+}
+
 /* Whoever waits may give it up: at once, and anew afterwards. What is told to stop has no result. */
 static void a_search_that_is_told_to_stop_ends(void **state)
 {
@@ -774,6 +793,7 @@ int main(void)
         cmocka_unit_test(ranks_that_cannot_keep_a_state_are_refused),
         cmocka_unit_test(layouts_that_do_not_divide_are_refused),
         cmocka_unit_test(every_plan_of_a_search_passes_the_checks),
+        cmocka_unit_test(found_plans_are_ranked_by_what_jobs_make_of_them),
         cmocka_unit_test(a_search_that_is_told_to_stop_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

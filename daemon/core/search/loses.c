@@ -32,16 +32,17 @@ const char *cs_search_loses(const struct cs_search_plan *best, const struct cs_s
     };
     size_t most = 0;
     bool is_sampled = plan->mean_ns > 0 && best->mean_ns > 0;
-    int64_t its = is_sampled ? plan->mean_ns : plan->step_ns,
-            own = is_sampled ? best->mean_ns : best->step_ns;
+    const double its = cs_search_job_time(plan), own = cs_search_job_time(best);
     for (size_t i = 1; i < CS_ARRAY_LEN(loss); i++)
         most = loss[i].ns > loss[most].ns ? i : most;
     if (its <= own)
         return "nothing in time";
     char part[CS_UNITS_CAP];
-    double percent = own > 0 ? 100.0 * (double)(its - own) / (double)own : 0;
-    if (!(loss[most].ns > 0)) /* as fast when slots are full, slower on ragged ones */
-        return cs_arena_printf(arena, "+%.1f%%: more on ragged slots", percent);
+    double percent = own > 0 ? 100.0 * (its - own) / own : 0;
+    if (!(loss[most].ns >
+          0)) /* as fast when slots are full, slower on ragged ones, or as it runs */
+        return cs_arena_printf(arena, "+%.1f%%: more %s", percent,
+                               is_sampled ? "on ragged slots" : "as jobs run it");
     cs_duration_print(part, sizeof part, (uint64_t)loss[most].ns);
     return cs_arena_printf(arena, "+%.1f%%: %s of %s", percent, part, loss[most].what);
 }

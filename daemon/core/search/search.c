@@ -338,6 +338,37 @@ static void drop_repeated(struct searcher *s)
     s->n_found = n;
 }
 
+double cs_search_job_time(const struct cs_search_plan *plan)
+{
+    const bool is_known = plan->runs && plan->job.step_ns > 0 && plan->step_ns > 0;
+    const double times = is_known ? (double)plan->job.step_ns / (double)plan->step_ns : 1;
+    return (double)time_of(plan) * times;
+}
+
+static int by_job_time(const void *a, const void *b)
+{
+    const double x = cs_search_job_time(((const struct cs_found *)a)->plan),
+                 y = cs_search_job_time(((const struct cs_found *)b)->plan);
+    return x != y ? (x > y) - (x < y) : by_time(a, b);
+}
+
+/* The search counts items that are shared as shared in whole, and sums behind the pipeline: the plans that are handed
+ * back are ranked by what jobs make of them, where that is known of all that run. */
+static enum cs_status judge(struct searcher *s, struct cs_err *err)
+{
+    const int32_t n = s->n_found < s->options.top ? s->n_found : s->options.top;
+    bool is_known = true;
+    for (int32_t i = 0; s->options.judge != NULL && i < n; i++) {
+        struct cs_search_plan *plan = s->found[i].plan;
+        CS_TRY(cs_stop_check(err));
+        s->options.judge(s->options.judge_user, plan, s->arena);
+        is_known = is_known && (!plan->runs || plan->job.step_ns > 0);
+    }
+    if (s->options.judge != NULL && is_known)
+        qsort(s->found, (size_t)n, sizeof s->found[0], by_job_time);
+    return CS_OK;
+}
+
 static enum cs_status rank(struct searcher *s, struct cs_err *err)
 {
     qsort(s->found, (size_t)s->n_found, sizeof s->found[0], by_time);
@@ -356,7 +387,7 @@ static enum cs_status rank(struct searcher *s, struct cs_err *err)
             s->n_found--;
     }
     drop_repeated(s);
-    return CS_OK;
+    return judge(s, err);
 }
 
 /* What the best plan takes when memory has no limit, at full slots; NULL: it has none, or there is no
@@ -374,6 +405,7 @@ static const struct cs_search_plan *without_limit(const struct searcher *s)
     options.skip_planners = true;
     options.explains = false;
     options.samples = NULL;
+    options.judge = NULL;
     options.n_simulate = 6;
     options.n_refine = 1;
     options.top = 1;

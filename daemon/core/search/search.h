@@ -44,6 +44,8 @@ bool cs_search_modality_from_name(const char *name, int32_t *out);
 bool cs_search_schedule_from_name(const char *name, enum cs_schedule_id *schedule);
 
 /* Zero: free, or the default in brackets. */
+struct cs_search_plan;
+
 struct cs_search_options {
     enum cs_search_planner planner;
     int32_t batch_slots; /* slots of a step over all replicas; needed */
@@ -73,6 +75,10 @@ struct cs_search_options {
     int64_t max_scored; /* layouts scored at most [20 million] */
 
     const struct cs_search_samples *samples; /* rank by their batches; NULL: by full slots */
+    /* Whether a job runs a plan, and what it makes of it (runs, job, why_not_run): of a spec (cs_search). The first plans
+     * are ranked by that; NULL: nobody knows. */
+    void (*judge)(const void *user, struct cs_search_plan *plan, struct cs_arena *arena);
+    const void *judge_user;
     /* by branch, for planners that deal ranks in proportion [of samples, else of full slots] */
     double work[CS_SEARCH_MAX_BRANCHES];
 };

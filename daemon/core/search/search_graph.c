@@ -50,6 +50,7 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
     free_of.may_leave_node = free_of.skip_planners = true;
     free_of.explains = false;
     free_of.samples = NULL; /* compared at full slots */
+    free_of.judge = NULL;
     free_of.n_simulate = 6;
     free_of.n_refine = 1;
     free_of.top = 1;
@@ -74,22 +75,29 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
                         100 - 100.0 * (double)result.plan[0].step_ns / (double)out->least_step_ns));
 }
 
+/* what a search is of */
+struct judged {
+    const struct cs_spec *spec;
+    const struct cs_graph *graph;
+    const struct cs_cluster *cluster;
+};
+
+static void judge(const void *user, struct cs_search_plan *plan, struct cs_arena *arena)
+{
+    const struct judged *of = user;
+    struct cs_err why;
+    plan->runs =
+        cs_search_check_runs(plan, of->spec, of->graph, of->cluster, &plan->job, &why) == CS_OK;
+    plan->why_not_run = plan->runs ? NULL : cs_arena_strdup(arena, why.text);
+}
+
 /* only_runs: those that jobs do not run are left out */
-static enum cs_status check_runs(const struct cs_spec *spec, const struct cs_graph *graph,
-                                 const struct cs_cluster *cluster, bool only_runs,
-                                 struct cs_arena *arena, struct cs_search_result *out,
-                                 struct cs_err *err)
+static enum cs_status keep_runs(bool only_runs, struct cs_search_result *out, struct cs_err *err)
 {
     int32_t kept = 0;
-    for (int32_t i = 0; i < out->n_plans; i++) {
-        struct cs_err why;
-        struct cs_search_plan *plan = &out->plan[i];
-        CS_TRY(cs_stop_check(err));
-        plan->runs = cs_search_check_runs(plan, spec, graph, cluster, &plan->job, &why) == CS_OK;
-        plan->why_not_run = plan->runs ? NULL : cs_arena_strdup(arena, why.text);
-        if (!only_runs || plan->runs)
-            out->plan[kept++] = *plan;
-    }
+    for (int32_t i = 0; i < out->n_plans; i++)
+        if (!only_runs || out->plan[i].runs)
+            out->plan[kept++] = out->plan[i];
     if (kept == 0)
         return cs_fail(err, CS_PLAN, "jobs run none of the %d plan%s found; the first: %s",
                        out->n_plans, CS_PLURAL(out->n_plans), out->plan[0].why_not_run);
@@ -104,6 +112,9 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
 {
     struct cs_search_options own = *options;
     struct cs_search_problem *problem = NULL;
+    const struct judged of = {spec, graph, cluster};
+    own.judge = judge;
+    own.judge_user = &of;
     own.batch_slots = own.batch_slots > 0 ? own.batch_slots : spec->slots;
     CS_TRY(cs_spec_check_precision(spec, cluster->device->name, err));
     if (own.only_runs)
@@ -111,7 +122,7 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
     CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, own.may_leave_node, arena,
                                   &problem, err));
     CS_TRY(cs_search_run(problem, &own, arena, out, err));
-    CS_TRY(check_runs(spec, graph, cluster, own.only_runs, arena, out, err));
+    CS_TRY(keep_runs(own.only_runs, out, err));
     if (own.explains) {
         explain_nodes(spec, graph, cluster, profile, &own, arena, out);
         explain_heads(graph, cluster, arena, &out->explain);
