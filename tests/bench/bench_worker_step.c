@@ -190,7 +190,6 @@ static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, cons
     const size_t known = r->weights + r->grads + r->states + r->arena.kept + r->arena.scratch +
                          r->arena.boundary; /* allocated counts no host memory */
     int64_t weights = 0, states = 0, work = 0, kept = 0;
-    const int64_t between = cs_rank_boundary_bytes(j->plan, own, n_slots, 2);
     struct cs_err err = {0};
     struct cs_program *program;
     struct cs_arena *arena = cs_arena_new(0);
@@ -198,7 +197,12 @@ static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, cons
     int64_t *held = CS_NEW_ARRAY(arena, int64_t, j->plan->n_stages + 1);
     for (int32_t i = 0; i < j->plan->n_stages; i++)
         held[i] = cs_stage_held_bytes(j->graph, j->plan, i, 2);
-    kept = cs_program_kept_bytes(program, own, held, NULL, arena);
+    int32_t *n_buffers = CS_NEW_ARRAY(arena, int32_t, 2 * j->plan->n_edges + 1);
+    const struct cs_buffers buffers = cs_program_buffers(program, arena);
+    cs_buffers_count(&buffers, n_buffers);
+    const int64_t between = cs_rank_boundary_bytes(j->plan, own, n_buffers, 2);
+    const struct cs_kept_of kept_of = cs_program_kept_of(program, held, arena);
+    kept = cs_program_kept_bytes(program, &kept_of, own, NULL, arena);
     cs_arena_free(arena);
     for (int32_t i = 0; i < j->plan->n_stages; i++) {
         const struct cs_stage *s = &j->plan->stages[i];

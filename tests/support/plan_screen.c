@@ -118,8 +118,7 @@ void plan_screen_forecast(const struct plan_screen *f, const struct cs_plan *pla
                                    .graph =
                                        cs_plan_rank_graph(f->replay.graph, plan, f->replay.arena),
                                    .cluster = &cluster,
-                                   .element = 4,
-                                   .n_slots = slots};
+                                   .element = 4};
     if (cs_program_make_with(&asked, f->replay.graph, &how, f->replay.arena, &program, &err) !=
             CS_OK ||
         cs_forecast_with_needs(program, &sim, &of, f->replay.arena, out, &err) != CS_OK)

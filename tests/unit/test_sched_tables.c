@@ -107,8 +107,9 @@ static void check_held(const struct cs_schedule_info *row, const struct cs_progr
         plan->stages[s].saved_bytes = 0; /* count what is held alone */
     }
     for (int32_t s = 0; s < ENCODER + LLM; s++) {
+        const struct cs_kept_of kept_of = cs_program_kept_of(program, held, arena);
         const int64_t most =
-            cs_program_kept_bytes(program, plan->stages[s].rank, held, NULL, arena);
+            cs_program_kept_bytes(program, &kept_of, plan->stages[s].rank, NULL, arena);
         const int64_t said =
             cs_schedule_held_slots(row, ENCODER + LLM - 1 - s, ENCODER + LLM, SLOTS);
         if (most != said)

@@ -15,6 +15,8 @@
 #include "core/model/keeps.h"
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/stage/scratch.h"
+#include "core/sched/lower/lower.h"
+#include "core/sched/orders/kept.h"
 #include "core/sched/proof/kept.h"
 #include "support/lazy_device.h"
 #include "support/need.h"
@@ -207,12 +209,68 @@ static void planners_foresee_what_is_kept(void **state)
         int64_t *held = CS_NEW_ARRAY(j.made.arena, int64_t, j.made.plan->n_stages + 1);
         for (int32_t s = 0; s < j.made.plan->n_stages; s++)
             held[s] = cs_stage_held_bytes(j.made.graph, j.made.plan, s, 4);
-        const double planned = (double)cs_program_kept_bytes(program, 0, held, NULL, j.made.arena);
+        const struct cs_kept_of kept_of = cs_program_kept_of(program, held, j.made.arena);
+        const double planned =
+            (double)cs_program_kept_bytes(program, &kept_of, 0, NULL, j.made.arena);
         const double taken = (double)cs_exec_memory(j.trainer->exec).kept;
         if (!(planned > 0.93 * taken && planned < 1.07 * taken))
             fail_msg("%s %s %s: %.0f bytes planned, %.0f taken", options.rules, options.schedule,
                      options.recompute, planned, taken);
         close_job(&j);
+    }
+}
+
+/* What plans say that boundaries take is what workers take for them, on every rank: encoders of their own, copies
+ * on all ranks of the LLM, those that take turns at the slots; with gradients that come back and without. */
+static void planners_foresee_boundaries(void **state)
+{
+    /* clang-format off */
+    static const struct cs_test_spec layouts[] = {
+        {.schedule = "1f1b", .modality = "encoder-parallel"},
+        {.schedule = "1f1b", .modality = "encoder-colocated"},
+        {.schedule = "1f1b", .modality = "encoder-replicated"},
+        {.schedule = "gpipe", .modality = "encoder-colocated"},
+        {.schedule = "zb-h1", .modality = "encoder-parallel"},
+        {.schedule = "zb-h1", .modality = "encoder-colocated"},
+        {.schedule = "zb-h2", .modality = "encoder-parallel"},
+        {.schedule = "interleaved", .modality = "encoder-parallel"},
+        {.schedule = "three-phase", .modality = "encoder-colocated"},
+        {.schedule = "anchors", .modality = "encoder-colocated"},
+        {.schedule = "1f1b", .modality = "encoder-parallel", .dp = 2, .vision_dp = 1},
+    };
+    /* clang-format on */
+    static const char *const rules[] = {"train:*", "train:llm*", "train:vision.projector"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(layouts) * CS_ARRAY_LEN(rules); i++) {
+        struct cs_test_spec options = layouts[i / CS_ARRAY_LEN(rules)];
+        options.rules = rules[i % CS_ARRAY_LEN(rules)];
+        options.n_encoders = 2;
+        options.llm_pp = 3;
+        options.llm_layers = 6;
+        options.slots = options.dp > 1 ? 12 : 13;
+        options.depth_dp = options.vision_dp;
+        struct cs_test_planned made = cs_test_plan(&options);
+        const struct cs_plan *plan = made.plan;
+        const int32_t n_slots = cs_plan_own_slots(plan, plan->slots);
+        struct cs_program *program = NULL;
+        int64_t *kept = CS_NEW_ARRAY(made.arena, int64_t, plan->n_ranks + 1);
+        int32_t *planned = CS_NEW_ARRAY(made.arena, int32_t, 2 * plan->n_edges + 1);
+        need(cs_orders_kept(plan, n_slots, NULL, kept, planned, &made.err), &made.err);
+        need(cs_program_make(plan, made.graph, n_slots, false, made.arena, &program, &made.err),
+             &made.err);
+        int32_t *buffer = CS_NEW_ARRAY(made.arena, int32_t, 2 * n_slots * plan->n_edges + 1);
+        int32_t *n_buffers = CS_NEW_ARRAY(made.arena, int32_t, plan->n_edges + 1);
+        for (int32_t r = 0; r < plan->n_ranks; r++) {
+            int64_t taken = 0;
+            need(cs_memory_buffers(program, r, buffer, n_buffers, &made.err), &made.err);
+            for (int32_t e = 0; e < plan->n_edges; e++)
+                taken += n_buffers[e] * cs_edge_bytes(&plan->edges[e], 4);
+            const int64_t said = cs_rank_boundary_bytes(plan, r, planned, 4);
+            if (said != taken)
+                fail_msg("%s, %s, %s, rank %d: %lld bytes planned, %lld taken", options.schedule,
+                         options.modality, options.rules, r, (long long)said, (long long)taken);
+        }
+        cs_test_planned_free(&made);
     }
 }
 
@@ -640,6 +698,7 @@ int main(void)
         cmocka_unit_test(a_full_step_takes_what_was_planned),
         cmocka_unit_test(split_backwards_hold_memory_where_weights_train),
         cmocka_unit_test(planners_foresee_what_is_kept),
+        cmocka_unit_test(planners_foresee_boundaries),
         cmocka_unit_test(layers_keep_the_arrays_of_the_table),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(an_arena_never_grows_over_a_job_of_varying_slots),

@@ -14,6 +14,13 @@
 struct cs_kept_item {
     uint8_t op;    /* enum cs_op */
     int16_t stage; /* -1: of none */
+    int32_t slot;
+};
+
+/* Those of a rank in the order of its compute stream. */
+struct cs_kept_order {
+    const struct cs_kept_item *item;
+    uint32_t n;
 };
 
 /* What an action adds at its start and takes away at its end, bytes; both 0 or more. */
@@ -24,12 +31,16 @@ struct cs_kept_change {
 struct cs_kept_of {
     const struct cs_plan *plan;
     const struct cs_stage_traits *traits; /* (n_stages) */
-    const int64_t *held; /* (n_stages) bytes of a slot, of one of its ranks; NULL: none */
+    const int64_t *held;  /* (n_stages) bytes of a slot, of one of its ranks; NULL: none */
+    int32_t *live, *sets; /* (n_stages) of a walk; 0 outside */
 };
 
-/* (n) items in the order of the rank's compute stream -> the most bytes that are kept at once. change: (n), NULL:
- * not asked for. */
-int64_t cs_kept_most(const struct cs_kept_of *of, const struct cs_kept_item *item, uint32_t n,
-                     struct cs_kept_change *change, struct cs_arena *scratch);
+/* for all ranks of a plan; in the arena */
+struct cs_kept_of cs_kept_of_make(const struct cs_plan *plan, const struct cs_stage_traits *traits,
+                                  const int64_t *held, struct cs_arena *arena);
+
+/* The most bytes that are kept at once. change: (order->n), NULL: not asked for. */
+int64_t cs_kept_most(const struct cs_kept_of *of, const struct cs_kept_order *order,
+                     struct cs_kept_change *change);
 
 #endif

@@ -226,15 +226,17 @@ static enum cs_status refuse_memory(const struct cs_planner *p, int32_t rank, in
 static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *err)
 {
     const int64_t cap = p->cluster->device->mem_bytes;
+    int32_t *n_buffers = CS_NEW_ARRAY(p->arena, int32_t, 2 * p->plan->n_edges + 1);
     const struct cs_needs_of of = {.plan = p->plan,
                                    .graph = p->graph,
                                    .cluster = p->cluster,
                                    .element = cs_device_element_bytes(p->cluster->device),
-                                   .n_slots = cs_plan_own_slots(p->plan, p->spec->slots)};
+                                   .n_buffers = n_buffers};
     int64_t *kept = CS_NEW_ARRAY(p->arena, int64_t, p->plan->n_ranks + 1);
     if (cap <= 0)
         return CS_OK;
-    CS_TRY(cs_orders_kept(p->plan, of.n_slots, cs_needs_held(&of, p->arena), kept, err));
+    CS_TRY(cs_orders_kept(p->plan, cs_plan_own_slots(p->plan, p->spec->slots),
+                          cs_needs_held(&of, p->arena), kept, n_buffers, err));
     for (int32_t r = 0; r < p->plan->n_ranks; r++) {
         const struct cs_rank_needs needs = cs_rank_needs(&of, r, kept[r]);
         if (cs_rank_needs_bytes(&needs) > cap)

@@ -12,6 +12,7 @@ struct walk {
     int64_t *weights, *state; /* (n_ranks) bytes */
     int32_t *live;            /* (n_stages) */
     int32_t *last_seen;       /* (2 * n_ranks) rank + 1 that has used the channel last */
+    struct cs_kept_of kept;
     struct cs_arena *arena;
     struct cs_err *err;
 };
@@ -49,7 +50,7 @@ static enum cs_status check_memory(struct walk *w, int32_t rank)
     const uint32_t n = rp->n_fifo[CS_STREAM_COMPUTE];
     struct cs_kept_change *change = CS_NEW_ARRAY(w->arena, struct cs_kept_change, (size_t)n + 1);
     int64_t activations = 0;
-    cs_program_kept_bytes(w->program, rank, NULL, change, w->arena);
+    cs_program_kept_bytes(w->program, &w->kept, rank, change, w->arena);
     for (uint32_t i = 0; i < n; i++) {
         const struct cs_action *a = &rp->actions[rp->fifo[CS_STREAM_COMPUTE][i]];
         if (a->stage < 0)
@@ -97,7 +98,8 @@ static enum cs_status check(struct walk *w, struct cs_arena *arena)
 {
     const struct cs_plan *plan = w->program->plan;
     w->arena = arena;
-    w->traits = cs_traits_make(plan, w->program->is_eval, w->program->share, arena);
+    w->kept = cs_program_kept_of(w->program, NULL, arena);
+    w->traits = w->kept.traits;
     w->weights = CS_NEW_ARRAY(arena, int64_t, plan->n_ranks + 1);
     w->state = CS_NEW_ARRAY(arena, int64_t, plan->n_ranks + 1);
     w->live = CS_NEW_ARRAY(arena, int32_t, plan->n_stages + 1);

@@ -60,9 +60,15 @@ static void fill_memory(const struct cs_sim_run *run, const struct cs_needs_of *
     for (int32_t s = 0; held && s < run->repeat.program->plan->n_stages; s++)
         of_all[s] = held[s % n_stages];
     cs_memory_curves(run, held ? of_all : NULL, of->element, scratch, arena, rank);
+    const struct cs_kept_of kept_of = cs_program_kept_of(one, held, scratch);
+    struct cs_needs_of all = *of;
+    int32_t *n_buffers = CS_NEW_ARRAY(scratch, int32_t, 2 * (size_t)one->plan->n_edges + 1);
+    const struct cs_buffers buffers = cs_program_buffers(one, scratch);
+    cs_buffers_count(&buffers, n_buffers);
+    all.n_buffers = n_buffers;
     for (int32_t r = 0; r < one->n_ranks; r++) {
-        const int64_t kept = cs_program_kept_bytes(one, r, held, NULL, scratch);
-        const struct cs_rank_needs needs = cs_rank_needs(of, r, kept);
+        const int64_t kept = cs_program_kept_bytes(one, &kept_of, r, NULL, scratch);
+        const struct cs_rank_needs needs = cs_rank_needs(&all, r, kept);
         for (int32_t k = r; k < run->repeat.program->n_ranks; k += one->n_ranks)
             rank[k].needs = needs;
     }
@@ -181,8 +187,7 @@ enum cs_status cs_forecast_program(const struct cs_program *program,
                                    struct cs_err *err)
 {
     const struct cs_needs_of of = {.plan = program->plan,
-                                   .element = element_bytes > 0 ? element_bytes : 4,
-                                   .n_slots = program->n_slots};
+                                   .element = element_bytes > 0 ? element_bytes : 4};
     return cs_forecast_with_needs(program, options, &of, arena, out, err);
 }
 

@@ -123,7 +123,7 @@ enum cs_status cs_forecast_program(const struct cs_program *program,
                                    struct cs_arena *arena, struct cs_forecast *out,
                                    struct cs_err *err) CS_NODISCARD;
 
-/* ... with all that the ranks of its plan need. */
+/* ... with all that the ranks of its plan need; needs->n_buffers is counted here. */
 enum cs_status cs_forecast_with_needs(const struct cs_program *program,
                                       const struct cs_sim_options *options,
                                       const struct cs_needs_of *needs, struct cs_arena *arena,

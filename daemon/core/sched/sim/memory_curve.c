@@ -18,7 +18,7 @@ struct curve {
     int32_t rank;
     int element_bytes;
     struct cs_arena *scratch;
-    const int64_t *held;                /* (n_stages) */
+    struct cs_kept_of kept;
     int32_t *first_out, *next_out;      /* edges by their producer, -1: the last */
     struct cs_forecast_point *constant; /* (n_ranks) weights and state */
     struct change *change;
@@ -73,7 +73,7 @@ static void add_activations(struct curve *c)
 {
     const uint32_t n = c->rp->n_fifo[CS_STREAM_COMPUTE];
     struct cs_kept_change *change = CS_NEW_ARRAY(c->scratch, struct cs_kept_change, (size_t)n + 1);
-    cs_program_kept_bytes(c->program, c->rank, c->held, change, c->scratch);
+    cs_program_kept_bytes(c->program, &c->kept, c->rank, change, c->scratch);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t id = c->rp->fifo[CS_STREAM_COMPUTE][i];
         add(c, start_of(c, id), CS_HELD_ACTIVATIONS, change[i].taken);
@@ -178,10 +178,10 @@ void cs_memory_curves(const struct cs_sim_run *run, const int64_t *held, int ele
 {
     struct curve c = {.run = run,
                       .program = run->repeat.program,
-                      .held = held,
                       .element_bytes = element_bytes,
                       .scratch = scratch};
     prepare(&c);
+    c.kept = cs_program_kept_of(c.program, held, scratch);
     for (c.rank = 0; c.rank < c.program->n_ranks; c.rank++) {
         c.rp = &c.program->rank[c.rank];
         c.n = 0;

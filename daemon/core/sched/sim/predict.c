@@ -360,8 +360,7 @@ enum cs_status cs_forecast_plan(const struct cs_plan *plan, const struct cs_grap
         const struct cs_needs_of of = {.plan = &asked,
                                        .graph = cs_plan_rank_graph(graph, &asked, scratch),
                                        .cluster = cluster,
-                                       .element = cs_device_element_bytes(&net.device),
-                                       .n_slots = how.n_slots};
+                                       .element = cs_device_element_bytes(&net.device)};
         status = cs_forecast_with_needs(program, &sim, &of, arena, out, err);
     }
     cs_arena_free(scratch);

@@ -46,7 +46,7 @@ struct cs_rank_needs cs_rank_needs(const struct cs_needs_of *of, int32_t rank, i
 {
     struct cs_rank_needs out = {
         .activations = kept,
-        .boundary = cs_rank_boundary_bytes(of->plan, rank, of->n_slots, of->element)};
+        .boundary = cs_rank_boundary_bytes(of->plan, rank, of->n_buffers, of->element)};
     int32_t tp = 1, ep = 1;
     for (int32_t s = 0; s < of->plan->n_stages; s++) {
         const struct cs_stage *stage = &of->plan->stages[s];

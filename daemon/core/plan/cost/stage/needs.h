@@ -24,7 +24,7 @@ struct cs_needs_of {
         *graph; /* as a rank has it (cs_plan_rank_graph); NULL: no scratch is known, none counts */
     const struct cs_cluster *cluster; /* NULL: no windows are known, none count */
     int element;                      /* bytes of an activation's element */
-    int32_t n_slots;                  /* of a replica */
+    const int32_t *n_buffers;         /* (n_edges, 2) under its schedule (core/sched/buffers.h) */
 };
 
 /* The graph as that rank of every stage has it that has most of it, where ranks share matrices or experts; else the

@@ -5,7 +5,6 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/stage/zero.h"
-#include "core/plan/plan_schedule.h"
 
 enum { CPU_LOGIT_ROWS = 256, CPU_LOGITS_MIB = 64, GPU_LOGITS_MIB = 512 };
 
@@ -218,37 +217,7 @@ int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *
     return bytes;
 }
 
-/* stages from this one to the last, itself counted */
-static int32_t way_from(const struct cs_plan *plan, int32_t stage)
-{
-    int32_t n = 1;
-    for (int32_t i = 0; i < plan->n_edges && stage != plan->head_stage; i++)
-        if (plan->edges[i].from == stage) {
-            stage = plan->edges[i].to;
-            n++;
-            i = -1;
-        }
-    return n;
-}
-
-/* A gradient that comes back says that rows were read: rows of as many slots are under way as the
- * stage keeps activations of. Without one, or with gpipe, those of all. */
-static int64_t buffers_of(const struct cs_plan *plan, const struct cs_edge *e, int32_t n_slots)
-{
-    const struct cs_schedule_info *schedule = NULL;
-    const bool is_known = cs_plan_schedule_find(plan->schedule, &schedule, NULL) == CS_OK;
-    const bool is_twice =
-        is_known && (schedule->live == CS_LIVE_TWICE || schedule->live == CS_LIVE_TWICE_PATH);
-    if (plan->stages[e->from].rank == plan->stages[e->to].rank)
-        return 1;
-    if (cs_plan_is_uneven(plan, e->id))
-        return (e->has_grad ? 2 : 1) * (int64_t)n_slots;
-    if (!e->has_grad || (is_known && schedule->live == CS_LIVE_ALL))
-        return n_slots;
-    return smaller(n_slots, (is_twice ? 2 : 1) * way_from(plan, e->from));
-}
-
-int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
+int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, const int32_t *n_buffers,
                                int element)
 {
     const int32_t embed = plan->stages[plan->embed_stage].rank,
@@ -259,7 +228,7 @@ int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t
         const bool is_from = plan->stages[e->from].rank == rank,
                    is_to = plan->stages[e->to].rank == rank;
         if (is_from || is_to)
-            bytes += buffers_of(plan, e, n_slots) * cs_edge_bytes(e, element);
+            bytes += n_buffers[2 * i + !is_from] * cs_edge_bytes(e, element);
     }
     return bytes;
 }

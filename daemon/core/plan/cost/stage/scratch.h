@@ -22,8 +22,9 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
 int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
                             int element);
 /* Rows and gradients on their way between a rank's stages and to others, and the gradient of a tied
- * embedding that comes from its other rank. n_slots: of a replica */
-int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, int32_t n_slots,
+ * embedding that comes from its other rank. n_buffers: (n_edges, 2)
+ * of the rank that sends the edge's rows, and of the one that receives them */
+int64_t cs_rank_boundary_bytes(const struct cs_plan *plan, int32_t rank, const int32_t *n_buffers,
                                int element);
 
 #endif

@@ -1,0 +1,315 @@
+/* Proves which rows between stages may lie in the same buffer.
+ *
+ * Why this cannot hang: a buffer is not waited for. Which buffer rows lie in is fixed before the
+ * step and adds no dependency to the program, whose graph was proved free of circles with a buffer
+ * for every slot (sched/proof/verify.c). With the same graph, whatever order of events was
+ * possible with a buffer for every slot is possible now, and no other.
+ *
+ * What has to be proved instead: rows B may lie where rows A lay only when every order of events
+ * has A read to its end before B is written at all. The proof uses what the interpreter does on
+ * every device:
+ *  - compute actions of a rank run one behind the other, in the order of its compute stream;
+ *  - rows are sent after the action that makes them has ended, and the action that reads them
+ *    begins after they have arrived. Nothing arrives before the send has begun; what has arrived as
+ *    a whole has been read as a whole where it came from.
+ * Hence a clock per rank: the first compute action that is known to begin after A was read. On the
+ * rank of A's reader it is the one behind it, and where what the reader sends goes the action that reads
+ * that. If A was read by a message it is, on the rank where
+ * the message went, the action that reads it there. Any message that an action at or after the
+ * clock of its rank has made sets the clock of the rank where it goes to the action that reads it.
+ * B is safe when the action that makes it - here, or on the rank that sends it - is at or after the
+ * clock of its rank.
+ *
+ * Messages without rows do not happen and order nothing. Which they are differs from step to step,
+ * and the plan holds for every step; so only messages count that must be there when both A and B
+ * have rows: those of their two slots on edges with rows of the same branch. Order of messages of
+ * one channel is not used, nor any wait that only some device has.
+ *
+ * Looked at from the other end, messages of B's slot say what was done when B is made: a mark per rank, the last
+ * compute action that is known to have begun by then. B follows A where on any rank A's clock is not behind
+ * B's mark.
+ *
+ * Where several ranks run one program each of them is such a rank, and so are its opposites, as long as
+ * everybody has messages with one opposite. Between stages that different numbers of ranks share that is
+ * not so: some neither send nor are sent to, and nothing is proved about them; there all rows have
+ * buffers of their own. */
+#include "core/sched/buffers.h"
+
+#include <stdlib.h>
+
+/* With more ranks than NEAR only messages between the two ends of an edge are looked at: of long chains they prove as
+ * much, of chunks that go round many ranks less. */
+enum { FLOWS = 2 /* rows, gradients */, NEAR = 32 };
+
+#define NEVER INT32_MAX
+
+/* Rows of an edge, or their gradient, of one slot: places of the actions that make and read them in
+ * the compute streams of their ranks. NEVER: not in this step. */
+struct cs_crossing {
+    int32_t made, read;
+};
+
+/* One filling of a buffer of a rank. */
+struct use {
+    const struct cs_crossing *rows;
+    int32_t slot, from, to; /* ranks */
+    int is_grad;
+    int32_t at;            /* place of the action of this rank */
+    int32_t buffer;        /* result */
+    int32_t *clock, *mark; /* (n_near) what messages of its own slot prove */
+};
+
+struct search {
+    const struct cs_buffers *of;
+    int32_t rank;
+    struct use *use; /* (2 n_slots) of the edge */
+    int32_t n_uses;
+    int32_t *near; /* (n_ranks) index of ranks that are looked at, -1: it is not */
+    int32_t n_near;
+    int32_t *beside; /* (n_edges) edges between these with rows of the same branch */
+    int32_t n_beside;
+};
+
+static int32_t rank_of(const struct cs_buffers *of, int32_t stage)
+{
+    return of->plan->stages[stage].rank;
+}
+
+static struct cs_crossing *crossing_at(const struct cs_buffers *of, int32_t edge, int32_t slot,
+                                       int is_grad)
+{
+    return &of->crossing[((int64_t)edge * of->n_slots + slot) * FLOWS + is_grad];
+}
+
+/* ---- who makes and reads what ---- */
+
+/* A gradient is read and made by the first of a slot's backwards on a stage: the whole one, the
+ * input half, or the weight half where there is no other. */
+static void note_edge(const struct cs_buffers *of, int32_t edge, int32_t stage)
+{
+    const struct cs_edge *e = &of->plan->edges[edge];
+    const struct cs_kept_order *order = &of->order[rank_of(of, stage)];
+    for (uint32_t i = 0; i < order->n; i++) {
+        const struct cs_kept_item *a = &order->item[i];
+        const bool is_fwd = cs_op_does((enum cs_op)a->op, CS_PART_FORWARD),
+                   is_bwd = cs_op_does((enum cs_op)a->op, CS_PART_BACKWARD);
+        if (a->stage != stage || (!is_fwd && !(e->has_grad && is_bwd)))
+            continue;
+        struct cs_crossing *c = crossing_at(of, edge, a->slot, !is_fwd);
+        int32_t *place = (stage == e->from) == is_fwd ? &c->made : &c->read;
+        *place = *place == NEVER ? (int32_t)i : *place;
+    }
+}
+
+static int32_t branch_of(const struct cs_plan *plan, int32_t edge)
+{
+    return plan->stages[plan->edges[edge].from].branch;
+}
+
+struct cs_buffers cs_buffers_make(const struct cs_plan *plan, const struct cs_kept_order *order,
+                                  int32_t n_slots, struct cs_arena *scratch)
+{
+    const int64_t n = (int64_t)plan->n_edges * n_slots * FLOWS;
+    struct cs_buffers of = {.plan = plan,
+                            .order = order,
+                            .n_slots = n_slots,
+                            .crossing = CS_NEW_ARRAY(scratch, struct cs_crossing, n + 1),
+                            .is_apart = CS_NEW_ARRAY(scratch, bool, plan->n_edges + 1),
+                            .near = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
+                            .beside = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
+                            .scratch = scratch};
+    for (int64_t i = 0; i < n; i++)
+        of.crossing[i] = (struct cs_crossing){NEVER, NEVER};
+    for (int32_t e = 0; e < plan->n_edges; e++) {
+        note_edge(&of, e, plan->edges[e].from);
+        note_edge(&of, e, plan->edges[e].to);
+        of.is_apart[e] = e > 0 && branch_of(plan, e) == branch_of(plan, e - 1)
+                             ? of.is_apart[e - 1]
+                             : cs_plan_is_uneven(plan, e);
+    }
+    return of;
+}
+
+/* ---- what is known to come after what ---- */
+
+struct message {
+    int32_t from, to; /* near */
+    struct cs_crossing at;
+};
+
+/* The k-th that a slot may have, rows along the chain first, then gradients against it; false: it has not. */
+static bool message_of(const struct search *s, int32_t slot, int32_t k, struct message *out)
+{
+    const int is_grad = k >= s->n_beside;
+    const int32_t edge = s->beside[is_grad ? FLOWS * s->n_beside - 1 - k : k];
+    const struct cs_edge *e = &s->of->plan->edges[edge];
+    const int32_t from = s->near[rank_of(s->of, e->from)], to = s->near[rank_of(s->of, e->to)];
+    *out = (struct message){is_grad ? to : from, is_grad ? from : to,
+                            *crossing_at(s->of, edge, slot, is_grad)};
+    return out->at.made != NEVER && out->at.read != NEVER;
+}
+
+/* What the action that reads the rows itself makes and sends: it has ended where that arrives. */
+static void start_clock(const struct search *s, struct use *u)
+{
+    const bool is_sent = u->from == s->rank && u->to != s->rank;
+    const int32_t reader = s->near[u->to];
+    struct message m;
+    for (int32_t r = 0; r < s->n_near; r++)
+        u->clock[r] = NEVER;
+    u->clock[reader] = is_sent ? u->rows->read : u->rows->read + 1;
+    for (int32_t k = 0; k < FLOWS * s->n_beside; k++)
+        if (message_of(s, u->slot, k, &m) && m.from == reader && m.at.made == u->rows->read &&
+            m.at.read < u->clock[m.to])
+            u->clock[m.to] = m.at.read;
+}
+
+/* All that messages of its slot prove. */
+static void find_clock(const struct search *s, struct use *u)
+{
+    struct message m;
+    start_clock(s, u);
+    for (bool changes = true; changes;) {
+        changes = false;
+        for (int32_t k = 0; k < FLOWS * s->n_beside; k++) {
+            if (!message_of(s, u->slot, k, &m) || u->clock[m.from] > m.at.made ||
+                u->clock[m.to] <= m.at.read)
+                continue;
+            u->clock[m.to] = m.at.read;
+            changes = true;
+        }
+    }
+}
+
+static void find_mark(const struct search *s, struct use *u)
+{
+    struct message m;
+    for (int32_t r = 0; r < s->n_near; r++)
+        u->mark[r] = -1;
+    u->mark[s->near[u->from]] = u->rows->made;
+    for (bool changes = true; changes;) {
+        changes = false;
+        for (int32_t k = FLOWS * s->n_beside; k-- > 0;) {
+            if (!message_of(s, u->slot, k, &m) || m.at.read > u->mark[m.to] ||
+                u->mark[m.from] >= m.at.made)
+                continue;
+            u->mark[m.from] = m.at.made;
+            changes = true;
+        }
+    }
+}
+
+/* The second one is written only after the first one was read. */
+static bool follows(const struct search *s, const struct use *first, const struct use *second)
+{
+    if (first->clock[s->near[second->from]] <= second->rows->made)
+        return true;
+    for (int32_t r = 0; r < s->n_near; r++)
+        if (first->clock[r] <= second->mark[r])
+            return true;
+    return false;
+}
+
+/* ---- buffers ---- */
+
+static int by_place(const void *a, const void *b)
+{
+    const struct use *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at > y->at ? 1 : -1;
+    return (x->is_grad > y->is_grad) - (x->is_grad < y->is_grad);
+}
+
+static void list_uses(struct search *s, int32_t edge)
+{
+    const struct cs_edge *e = &s->of->plan->edges[edge];
+    s->use = CS_NEW_ARRAY(s->of->scratch, struct use, (int64_t)s->of->n_slots * FLOWS + 1);
+    for (int32_t i = 0; i < s->of->n_slots * FLOWS; i++) {
+        const int is_grad = i % FLOWS;
+        const struct cs_crossing *c = crossing_at(s->of, edge, i / FLOWS, is_grad);
+        struct use u = {.rows = c,
+                        .slot = i / FLOWS,
+                        .from = rank_of(s->of, is_grad ? e->to : e->from),
+                        .to = rank_of(s->of, is_grad ? e->from : e->to),
+                        .is_grad = is_grad};
+        if (c->made == NEVER || c->read == NEVER)
+            continue;
+        u.at = u.from == s->rank ? c->made : c->read;
+        s->use[s->n_uses++] = u;
+    }
+    qsort(s->use, (size_t)s->n_uses, sizeof *s->use, by_place);
+    int32_t *known = CS_NEW_ARRAY(s->of->scratch, int32_t, 2 * (int64_t)s->n_uses * s->n_near + 1);
+    for (int32_t i = 0; i < s->n_uses; i++) {
+        s->use[i].clock = known + 2 * (int64_t)i * s->n_near;
+        s->use[i].mark = s->use[i].clock + s->n_near;
+        find_clock(s, &s->use[i]);
+        find_mark(s, &s->use[i]);
+    }
+}
+
+static void list_near(struct search *s, int32_t edge)
+{
+    const struct cs_plan *plan = s->of->plan;
+    const struct cs_edge *e = &plan->edges[edge];
+    s->near = s->of->near;
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        const bool is_near =
+            plan->n_ranks <= NEAR || r == rank_of(s->of, e->from) || r == rank_of(s->of, e->to);
+        s->near[r] = is_near ? s->n_near++ : -1;
+    }
+}
+
+static void list_beside(struct search *s, int32_t edge)
+{
+    const struct cs_plan *plan = s->of->plan;
+    s->beside = s->of->beside;
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (branch_of(plan, i) == branch_of(plan, edge) &&
+            s->near[rank_of(s->of, plan->edges[i].from)] >= 0 &&
+            s->near[rank_of(s->of, plan->edges[i].to)] >= 0 &&
+            rank_of(s->of, plan->edges[i].from) != rank_of(s->of, plan->edges[i].to))
+            s->beside[s->n_beside++] = i;
+}
+
+/* with all that lie there: that one follows the next and that a third does not prove that it
+ * follows the third, for the one between may have no rows */
+static bool fits(const struct search *s, const struct use *use, int32_t buffer)
+{
+    for (const struct use *other = use; other-- > s->use;)
+        if (other->buffer == buffer && !follows(s, other, use))
+            return false;
+    return true;
+}
+
+int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank, int32_t *buffer)
+{
+    struct search s = {.of = of, .rank = rank};
+    const bool is_apart = of->is_apart[edge];
+    int32_t n = 0;
+    for (int32_t i = 0; buffer != NULL && i < of->n_slots * FLOWS; i++)
+        buffer[i] = -1;
+    list_near(&s, edge);
+    list_beside(&s, edge);
+    list_uses(&s, edge);
+    for (int32_t i = 0; i < s.n_uses; i++) {
+        struct use *use = &s.use[i];
+        int32_t b = 0;
+        while (b < n && (is_apart || !fits(&s, use, b)))
+            b++;
+        use->buffer = b;
+        n = b == n ? n + 1 : n;
+        if (buffer != NULL)
+            buffer[use->slot * FLOWS + use->is_grad] = b;
+    }
+    return n;
+}
+
+void cs_buffers_count(const struct cs_buffers *of, int32_t *n_buffers)
+{
+    for (int32_t e = 0; e < of->plan->n_edges; e++) {
+        const int32_t from = rank_of(of, of->plan->edges[e].from),
+                      to = rank_of(of, of->plan->edges[e].to);
+        n_buffers[2 * e] = cs_buffers_share(of, e, from, NULL);
+        n_buffers[2 * e + 1] = from == to ? n_buffers[2 * e] : cs_buffers_share(of, e, to, NULL);
+    }
+}
