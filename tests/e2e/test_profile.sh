@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../support/e2e.sh"
 
 make_data 16
+measures_now() { [ -n "$(our_pids cornstarch-worker)" ]; }
 write_job job.lua steps=3 llm=2 'plan=profile = "profile.json"'
 write_job plain.lua steps=3 llm=2
 
@@ -96,4 +97,27 @@ expect_text "plan.profile: the profile was measured on a cpu, the plan is for a 
 # an older file is no obstacle to measuring again
 expect_rc 0 "$C" profile wide.lua --devices cpu:8 --output profile.json
 expect_rc 0 "$C" plan wide.lua
-echo "profiles: written, planned from, carried along, refused"
+
+# figures beside a job's would be wrong: it computes already, or starts meanwhile
+write_job long.lua steps=100000
+busy=$(submit long.lua)
+wait_step "$busy" 2
+rm -f beside.json
+expect_rc 3 "$C" profile plain.lua --devices cpu:8 --output beside.json
+expect_text "job $busy computes on CPU ranks of this machine"
+"$C" stop "$busy" --now >/dev/null
+wait_state "$busy" CANCELLED
+"$C" profile plain.lua --devices cpu:8 --output beside.json >said.beside 2>&1 &
+measuring=$!
+until_true "a worker measures" measures_now
+busy=$(submit long.lua)
+wait_step "$busy" 2
+rc=0
+wait $measuring || rc=$?
+[ $rc -eq 3 ] || fail "exit $rc, not 3: $(tail -n 3 said.beside)"
+expect_text "job $busy started meanwhile on CPU ranks of this machine" said.beside
+[ ! -e beside.json ] || fail "figures of a busy machine were kept"
+"$C" stop "$busy" --now >/dev/null
+wait_state "$busy" CANCELLED
+expect_rc 0 "$C" profile plain.lua --devices cpu:8 --output beside.json
+echo "profiles: written, planned from, carried along, refused, not made beside jobs"

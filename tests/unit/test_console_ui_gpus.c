@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "console/cli/shared/free_gpus.h"
+#include "console/cli/shared/undisturbed.h"
 #include "console/draw/fmt.h"
 #include "console/screen/keys/keys.h"
 #include "console/screen/screen.h"
@@ -237,6 +238,50 @@ static void gpus_that_jobs_leave_are_chosen(void **state)
     cs_free_gpus_clear(&none);
 }
 
+static void add_job(json_t *jobs, int id, const char *state, const char *device, int64_t started_ns,
+                    int generation)
+{
+    json_array_insert_new(jobs, 0,
+                          json_pack("{s:i, s:s, s:s, s:I, s:i}", "id", id, "state", state, "device",
+                                    device, "started_ns", (json_int_t)started_ns, "generation",
+                                    generation));
+}
+
+/* What is measured from 1000 on is not that of a machine alone where a job started, also one that ended again, or
+ * went on; jobs that were at work before hold other GPUs. */
+static void jobs_that_work_meanwhile_are_named(void **state)
+{
+    json_t *before = json_array(), *after = json_array();
+    struct cs_buf out = {0};
+    (void)state;
+    add_job(before, 1, "RUN", "cuda", 500, 0);
+    add_job(before, 2, "PAUSED", "cuda", 400, 1);
+    add_job(before, 3, "PAUSED", "cuda", 400, 1);
+    add_job(before, 4, "DONE", "cuda", 100, 0);
+    add_job(before, 5, "QUEUED", "cuda", 0, 0);
+    add_job(after, 1, "RUN", "cuda", 500, 0);
+    add_job(after, 2, "PAUSED", "cuda", 400, 1);
+    add_job(after, 3, "PAUSED", "cuda", 400, 2);
+    add_job(after, 4, "DONE", "cuda", 100, 0);
+    add_job(after, 5, "STARTING", "cuda", 0, 0);
+    add_job(after, 6, "FAILED", "cuda", 1200, 0);
+    add_job(after, 7, "RUN", "cpu", 1200, 0);
+    assert_int_equal(cs_undisturbed_by(before, after, "cuda", 1000, &out), 3);
+    assert_string_equal(cs_buf_str(&out), "job 3, job 5, job 6");
+    cs_buf_reset(&out);
+    assert_int_equal(cs_undisturbed_by(before, after, "cpu", 1000, &out), 1);
+    assert_string_equal(cs_buf_str(&out), "job 7");
+    cs_buf_reset(&out);
+    assert_int_equal(cs_undisturbed_by(NULL, before, "cuda", INT64_MAX, &out), 1); /* at work */
+    assert_string_equal(cs_buf_str(&out), "job 1");
+    cs_buf_reset(&out);
+    assert_int_equal(cs_undisturbed_by(before, before, "cuda", 1000, &out), 0);
+    assert_int_equal(cs_undisturbed_by(before, NULL, "cuda", 1000, &out), 0); /* no daemon */
+    cs_buf_free(&out);
+    json_decref(before);
+    json_decref(after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +292,7 @@ int main(void)
         cmocka_unit_test(the_node_says_what_here_is),
         cmocka_unit_test(energy_reads_like_a_sentence),
         cmocka_unit_test(gpus_that_jobs_leave_are_chosen),
+        cmocka_unit_test(jobs_that_work_meanwhile_are_named),
     };
     return cmocka_run_group_tests_name("console/gpus", tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "console/cli/command/registry.h"
 #include "console/cli/shared/export/ask_worker.h"
 #include "console/cli/shared/free_gpus.h"
+#include "console/cli/shared/undisturbed.h"
 #include "core/base/say.h"
 #include "core/base/system/io.h"
 #include "core/base/table.h"
@@ -217,14 +218,23 @@ static enum cs_status measure(const struct cs_cmd *cmd, const json_t *document,
     const bool is_cpu = strcmp(m->cluster.device->name, "cpu") == 0;
     const int32_t tp_ranks = m->cluster.devices_per_node; /* one device stands for all of them */
     int32_t n = tp_ranks;
-    if (!is_cpu)
-        CS_TRY(take_free_gpus(cmd, &n, err));
+    struct cs_undisturbed watch;
+    enum cs_status status = cs_undisturbed_begin(cmd, is_cpu ? "cpu" : "cuda", &watch, err);
+    if (status == CS_OK && !is_cpu)
+        status = take_free_gpus(cmd, &n, err);
+    if (status != CS_OK) {
+        cs_undisturbed_end(&watch);
+        return status;
+    }
     json_t *request = json_pack("{s:O, s:s, s:s, s:i, s:i}", "document", document, "device",
                                 is_cpu ? "cpu:0" : "cuda:0", "class", m->cluster.device->name,
                                 "devices", (int)n, "tp_ranks", (int)tp_ranks);
     if (m->spec->precision[0] != '\0')
         cs_msg_set_str(request, "precision", m->spec->precision);
-    const enum cs_status status = cs_ask_worker("--profile", request, profile, err);
+    status = cs_ask_worker("--profile", request, profile, err);
+    if (status == CS_OK)
+        status = cs_undisturbed_check(cmd, &watch, err);
+    cs_undisturbed_end(&watch);
     json_decref(request);
     return status;
 }
@@ -262,7 +272,9 @@ const struct cs_command cs_command_profile = {
     .name = "profile",
     .role = CS_ROLE_VIEWER,
     .usage = "[options] SCRIPT",
-    .help = "measure the layers of a script's model on this machine, on GPUs that no job holds",
+    .help = "measure the layers of a script's model on this machine, on GPUs that no job holds; "
+            "refuses where jobs start "
+            "meanwhile",
     .run = profile_layers,
     .min_args = 1,
     .max_args = 1,
