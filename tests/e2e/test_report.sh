@@ -87,7 +87,7 @@ slots = json.load(open("show.json"))["plan"]["slots"]
 for picture in pictures:
     forward = re.findall(r'<rect class="F"[^>]*><title>(\S+) \S, slot (\d+)', picture)
     assert sorted(set(forward)) == sorted(forward) and len(forward) == 3 * slots, (len(forward), slots)
-assert len([r for r in page.cells["memory"] if len(r) == 7 and r[0].isdigit()]) == 3
+assert len([r for r in page.cells["memory"] if len(r) == 8 and r[0].isdigit()]) == 3
 PY
 python3 check.py || fail "the page"
 
