@@ -35,19 +35,22 @@
 enum { CS_DEVICE_COMM_ID = 128 };
 
 /* Memory of the device that each rank of a SUMS communicator on one host takes for every other one, while they are at
- * most so many. */
+ * most so many, and the second of a COPY_LANE for the first. */
 #define CS_DEVICE_COMM_RING_BYTES ((size_t)32 << 20)
+#define CS_DEVICE_COMM_LANE_BYTES ((size_t)16 << 20)
 
 enum { CS_DEVICE_COMM_RING_RANKS = 8 };
 
 /* what a communicator is for: how much of the device it may take */
 enum cs_device_comm_kind {
-    CS_DEVICE_COMM_LANE,  /* a channel: two ranks, messages one way, beside computing */
-    CS_DEVICE_COMM_GROUP, /* collectives of large buffers */
-    CS_DEVICE_COMM_BULK,  /* two ranks, large messages both ways while nothing else runs */
-    CS_DEVICE_COMM_ROWS,  /* messages between all ranks, large ones, beside computing */
-    CS_DEVICE_COMM_SUMS,  /* sums that all ranks wait for, large ones, partly beside computing */
-    CS_DEVICE_COMM_TOTALS /* sums of large buffers at the end of a step */
+    CS_DEVICE_COMM_LANE, /* a channel: two ranks, messages from the first to the second, beside computing */
+    CS_DEVICE_COMM_GROUP,  /* collectives of large buffers */
+    CS_DEVICE_COMM_BULK,   /* two ranks, large messages both ways while nothing else runs */
+    CS_DEVICE_COMM_ROWS,   /* messages between all ranks, large ones, beside computing */
+    CS_DEVICE_COMM_SUMS,   /* sums that all ranks wait for, large ones, partly beside computing */
+    CS_DEVICE_COMM_TOTALS, /* sums of large buffers at the end of a step */
+    CS_DEVICE_COMM_COPY_LANE /* a lane that waits on no multiprocessor where both ranks are of one host: copy engines
+                              * move what goes there. Each of a rank takes a queue of the device */
 };
 
 /* One of several messages that go together. */
@@ -95,7 +98,7 @@ struct cs_device_comm_ops {
     void (*close)(void *comm);
 };
 
-#define CS_DEVICE_VERSION 9
+#define CS_DEVICE_VERSION 10
 
 struct cs_device_properties {
     char name[128];

@@ -1,5 +1,6 @@
 /* Messages between threads: sends are copied and never wait, receives do. */
 #include "support/lazy_comm.h"
+#include "support/lazy_device.h"
 #include "support/lazy_pending.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@ struct message {
 };
 
 struct meeting {
-    int n, n_open;
+    int n, n_open, n_came; /* who came first may still wait when others have left */
     bool is_aborted;
     struct message *first[MAX_RANKS][MAX_RANKS], *last[MAX_RANKS][MAX_RANKS]; /* from, to */
 };
@@ -24,9 +25,10 @@ struct meeting {
 enum { MESSAGES = 1, PARTS = 2, SUMS = 4 };
 
 static const unsigned connected[] = {
-    [CS_DEVICE_COMM_LANE] = MESSAGES, [CS_DEVICE_COMM_GROUP] = PARTS,
-    [CS_DEVICE_COMM_BULK] = MESSAGES, [CS_DEVICE_COMM_ROWS] = MESSAGES,
-    [CS_DEVICE_COMM_TOTALS] = SUMS,   [CS_DEVICE_COMM_SUMS] = MESSAGES | SUMS,
+    [CS_DEVICE_COMM_LANE] = MESSAGES,      [CS_DEVICE_COMM_GROUP] = PARTS,
+    [CS_DEVICE_COMM_BULK] = MESSAGES,      [CS_DEVICE_COMM_ROWS] = MESSAGES,
+    [CS_DEVICE_COMM_TOTALS] = SUMS,        [CS_DEVICE_COMM_SUMS] = MESSAGES | SUMS,
+    [CS_DEVICE_COMM_COPY_LANE] = MESSAGES,
 };
 
 struct member {
@@ -34,6 +36,7 @@ struct member {
     int rank;
     unsigned connected;
     bool is_late; /* what comes is there when it is waited for */
+    bool copies;  /* as copy engines do */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,15 +68,24 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
     CS_ASSERT(m != NULL && rank < n && n <= MAX_RANKS);
     pthread_mutex_lock(&lock);
     *m = (struct member){meetings[number], rank, connected[kind],
-                         kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_ROWS};
+                         kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_ROWS,
+                         kind == CS_DEVICE_COMM_SUMS || kind == CS_DEVICE_COMM_COPY_LANE};
     m->meeting->n = n;
     m->meeting->n_open++;
+    m->meeting->n_came++;
     pthread_cond_broadcast(&changed);
-    while (m->meeting->n_open < n)
+    while (m->meeting->n_came < n)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
     *comm = m;
     return CS_OK;
+}
+
+/* Behind what was computed, where it is the device's own stream, and before what is computed next. */
+static void finish_own(const void *stream, bool is_own)
+{
+    if (is_own)
+        cs_lazy_pending_finish(stream);
 }
 
 static void push(const struct member *m, int to, const void *data, size_t bytes)
@@ -111,6 +123,7 @@ static enum cs_status move(void *comm, const struct cs_device_move *moves, int n
                            struct cs_err *err)
 {
     const struct member *m = comm;
+    const bool is_own = cs_lazy_device_reach(stream);
     (void)err;
     CS_ASSERT((m->connected & MESSAGES) != 0);
     for (int i = 0; i < n; i++)
@@ -129,6 +142,7 @@ static enum cs_status move(void *comm, const struct cs_device_move *moves, int n
         if (!x->is_send)
             pull(m, x->peer, comes, x->bytes);
     }
+    finish_own(stream, is_own);
     return CS_OK;
 }
 
@@ -161,6 +175,7 @@ static enum cs_status all_gather(void *comm, const void *from, void *to, size_t 
                                  struct cs_err *err)
 {
     const struct member *m = comm;
+    const bool is_own = cs_lazy_device_reach(stream);
     char *all = malloc(bytes * (size_t)m->meeting->n + 1);
     (void)err;
     CS_ASSERT(all != NULL && (m->connected & PARTS) != 0);
@@ -172,6 +187,7 @@ static enum cs_status all_gather(void *comm, const void *from, void *to, size_t 
         if (r != m->rank)
             pull(m, r, all + bytes * (size_t)r, bytes);
     gather_late(m, from, to, all, bytes, stream);
+    finish_own(stream, is_own);
     free(all);
     return CS_OK;
 }
@@ -211,8 +227,10 @@ static enum cs_status reduce_scatter(void *comm, const void *from, void *to, siz
                                       .to_bytes = bytes};
     (void)err;
     CS_ASSERT(type == CS_GRAD_F32 && (m->connected & PARTS) != 0);
+    const bool is_own = cs_lazy_device_reach(stream);
     float *sum = sum_of(m, from, count, count);
     memcpy(cs_lazy_pending_add(&work), sum, bytes);
+    finish_own(stream, is_own);
     free(sum);
     return CS_OK;
 }
@@ -228,17 +246,18 @@ static enum cs_status all_reduce(void *comm, void *data, size_t n, enum cs_grad_
                                       .to_bytes = n * sizeof(float)};
     (void)err;
     CS_ASSERT(type == CS_GRAD_F32 && (m->connected & SUMS) != 0);
+    const bool is_own = cs_lazy_device_reach(stream);
     float *sum = sum_of(m, data, 0, n);
     memcpy(cs_lazy_pending_add(&work), sum, work.to_bytes);
+    finish_own(stream, is_own);
     free(sum);
     return CS_OK;
 }
 
-/* as large messages of GPUs that share matrices go */
 static int moves_by_copy_engines(const void *comm)
 {
     const struct member *m = comm;
-    return m->connected == (MESSAGES | SUMS);
+    return m->copies;
 }
 
 static enum cs_status check(void *comm, struct cs_err *err)

@@ -4,13 +4,14 @@
 #include "support/lazy_comm.h"
 #include "support/lazy_pending.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/system/clock.h"
 #include "worker/device/tape.h"
 
-enum { ALIGN = 256, MAX_RANGES = 4096 };
+enum { ALIGN = 256, MAX_RANGES = 4096, MAX_DEVICES = 64 };
 
 struct range {
     const char *begin, *end;
@@ -269,6 +270,41 @@ static void graph_destroy(void *handle, void *graph)
     free(graph);
 }
 
+/* ---- devices by their streams ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lazy *all[MAX_DEVICES];
+
+/* the entry of a device, NULL: one that is free */
+static struct lazy **entry_of(const struct lazy *l)
+{
+    int i = 0;
+    while (i < MAX_DEVICES && all[i] != l)
+        i++;
+    CS_ASSERT(i < MAX_DEVICES);
+    return &all[i];
+}
+
+static void replace(const struct lazy *old, struct lazy *by)
+{
+    pthread_mutex_lock(&lock);
+    *entry_of(old) = by;
+    pthread_mutex_unlock(&lock);
+}
+
+bool cs_lazy_device_reach(const void *stream)
+{
+    struct lazy *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MAX_DEVICES; i++)
+        if (all[i] != NULL && all[i]->device.stream == stream)
+            found = all[i];
+    pthread_mutex_unlock(&lock);
+    if (found != NULL)
+        flush(found);
+    return found != NULL;
+}
+
 /* ---- the device ---- */
 
 struct cs_device *cs_lazy_device_new(void)
@@ -311,6 +347,7 @@ struct cs_device *cs_lazy_device_new(void)
     l->ops.device = &l->mem;
     l->device = (struct cs_device){.ops = &l->ops, .mem = &l->mem, .handle = l};
     CS_ASSERT(stream_create(l, &l->device.stream, NULL) == CS_OK);
+    replace(NULL, l);
     return &l->device;
 }
 
@@ -318,6 +355,7 @@ void cs_lazy_device_free(struct cs_device *device)
 {
     struct lazy *l = lazy_of(device->handle);
     CS_ASSERT(l->n_ranges == 0); /* everything was given back */
+    replace(l, NULL);
     cs_tape_close(&l->tape);
     free(device->stream);
     free(l);

@@ -6,9 +6,13 @@
 #ifndef CS_TESTS_SUPPORT_LAZY_DEVICE_H
 #define CS_TESTS_SUPPORT_LAZY_DEVICE_H
 
+#include <stdbool.h>
+
 #include "worker/device/device.h"
 
 struct cs_device *cs_lazy_device_new(void);
+/* Where that is a device's own stream, what was computed before is done: true. */
+bool cs_lazy_device_reach(const void *stream);
 void cs_lazy_device_free(struct cs_device *device);
 
 struct cs_lazy_counts {

@@ -53,7 +53,9 @@ enum cs_status cs_test_profiled_make_with(struct cs_test_profiled *m,
     m->root = cs_test_spec_json(options);
     json_object_set_new(json_object_get(m->root, "optimizer"), "state", json_string(state));
     json_object_set_new(json_object_get(m->root, "plan"), "profile", profile);
-    m->cluster = (struct cs_cluster){cs_device_class_find(device), 1, 8};
+    const int32_t node = m->cluster.devices_per_node;
+    m->cluster = (struct cs_cluster){cs_device_class_find(device), node > 0 ? 8 / node : 1,
+                                     node > 0 ? node : 8};
     if (cs_spec_read(m->root, m->arena, &m->spec, &m->err) != CS_OK ||
         cs_graph_build(m->spec, true, m->arena, &m->graph, &m->err) != CS_OK)
         fail_msg("%s", m->err.text);

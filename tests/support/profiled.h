@@ -12,7 +12,7 @@ struct cs_test_profiled {
     json_t *root;
     struct cs_spec *spec;
     struct cs_graph *graph;
-    struct cs_cluster cluster;
+    struct cs_cluster cluster; /* of 8 devices; devices_per_node 0: of one node */
     struct cs_plan *plan;
     struct cs_err err;
 };

@@ -528,7 +528,7 @@ static void a_branch_that_does_not_fit_is_told_how_many_stages_would_do(void **s
     (void)state;
     struct cs_test_planned m = cs_test_plan(NULL);
     struct cs_device_class small = *cs_device_class_find("a40-48g");
-    struct cs_cluster cluster = {&small, 8, 8};
+    struct cs_cluster cluster = {&small, 64, 1}; /* windows of channels would be the most of it */
     enum cs_status status = CS_OK;
     char branch[32] = "";
     int pp = 0;
@@ -587,12 +587,12 @@ static void what_is_said_to_fit_fits(void **state)
     static const char *const keys[] = {"pp", "recompute", "zero", "cp", "tp", "offload"};
     bool is_named[CS_ARRAY_LEN(keys)] = {false};
     struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){
-        .llm_layers = 8, .llm_width = 256, .dp = 2, .slots = 4, .seq_tokens = 512});
+        .llm_layers = 8, .llm_width = 512, .dp = 2, .slots = 4, .seq_tokens = 512});
     struct cs_device_class small = *cs_device_class_find("a40-48g");
     struct cs_cluster cluster = {&small, 64, 8};
     int n_refused = 0;
     (void)state;
-    for (small.mem_bytes = INT64_C(1) << 28; small.mem_bytes > 1 << 20;
+    for (small.mem_bytes = INT64_C(1) << 30; small.mem_bytes > 1 << 20;
          small.mem_bytes -= small.mem_bytes / 12) {
         struct cs_err err = {.text = ""};
         if (cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &err) == CS_OK)
@@ -675,6 +675,35 @@ static void communicators_take_their_part_of_the_memory(void **state)
     cs_test_planned_free(&m);
 }
 
+/* Channels within a node have a ring at the rank that they come to, unless one of both ranks has too many. */
+static void channels_of_one_host_have_windows(void **state)
+{
+    static const struct {
+        int pp, devices_per_node;
+        int32_t windows[3], others[3]; /* of the first, the second and the last rank */
+    } rows[] = {
+        {3, 8, {1, 2, 1}, {0, 0, 0}},
+        {3, 2, {1, 1, 0}, {0, 2, 2}}, /* the last is alone on its node */
+        {1, 8, {0, 0, 0}, {0, 0, 0}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
+        struct cs_test_planned m = cs_test_plan(
+            &(struct cs_test_spec){.n_encoders = -1, .llm_layers = 6, .llm_pp = rows[i].pp});
+        struct cs_cluster cluster = {cs_device_class_find("h100-80g"), 4, rows[i].devices_per_node};
+        for (int r = 0; r < rows[i].pp; r++) {
+            const int at = r == rows[i].pp - 1 && r > 0 ? 2 : r;
+            assert_int_equal(cs_channel_window_bytes(&cluster, m.plan, r),
+                             (int64_t)rows[i].windows[at] << 24);
+            assert_int_equal(cs_channels_without_window(&cluster, m.plan, r), rows[i].others[at]);
+        }
+        cluster.device = cs_device_class_find("cpu");
+        assert_int_equal(cs_channel_window_bytes(&cluster, m.plan, 0), 0);
+        cs_test_planned_free(&m);
+    }
+}
+
 /* What a search takes for work of layers has them too. */
 static void searches_count_what_communicators_take(void **state)
 {
@@ -718,6 +747,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(communicators_take_their_part_of_the_memory),
+        cmocka_unit_test(channels_of_one_host_have_windows),
         cmocka_unit_test(searches_count_what_communicators_take),
         cmocka_unit_test(encoders_come_first_then_the_llm),
         cmocka_unit_test(edges_follow_the_feeds),

@@ -25,22 +25,25 @@ static void a_channel_moves_what_its_multiprocessors_can(void **state)
     assert_int_equal(cs_channel_of(cpu).bytes_per_s, cpu->link_bytes_per_s);
 }
 
-/* Of the 132 multiprocessors of a GPU every channel holds some: rows one way, gradients the other. */
+/* Of the 132 multiprocessors of a GPU every channel between two hosts holds some: rows one way, gradients the other.
+ * Within one the copy engines move what goes there. */
 static void messages_take_their_part_of_a_device(void **state)
 {
     static const struct {
         const char *rules;
-        int channels;
+        int devices_per_node, channels;
     } cases[] = {
-        {"train:*",                 2},
-        {"freeze:* train:llm.head", 1},
+        {"train:*",                 1, 2},
+        {"freeze:* train:llm.head", 1, 1},
+        {"train:*",                 8, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(cases); i++) {
         const struct cs_test_spec options = {
             .n_encoders = -1, .llm_layers = 4, .llm_pp = 2, .rules = cases[i].rules};
-        struct cs_test_profiled m = {.arena = cs_arena_new(0)};
+        struct cs_test_profiled m = {.arena = cs_arena_new(0),
+                                     .cluster.devices_per_node = cases[i].devices_per_node};
         json_t *first;
         struct cs_graph *graph = cs_test_graph(&options, m.arena, &first);
         cs_test_profiled_need(&m, cs_test_profiled_make_on(&m, &options,
@@ -210,7 +213,7 @@ static void exchanges_beside_computing_are_those_that_were_measured(void **state
     struct cs_graph *graph = cs_test_graph(&options, arena, &first);
     json_t *profile = cs_test_profile_text(graph, "h100-80g");
     struct cs_cluster own = {cs_device_class_find("h100-80g"), 1, 8};
-    const double held = 16.0 / own.device->units;
+    const double held = 32.0 / own.device->units;
     (void)state;
     json_object_set_new(row, "beside_bytes_per_s", json_integer(500000000));
     json_object_set_new(row, "slows", json_real(0.375));

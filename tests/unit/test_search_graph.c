@@ -550,7 +550,7 @@ static void the_optimizer_takes_the_time_of_its_state(void **state)
             int64_t moved = 0, measured = 0;
             for (int32_t s = 0; s < plan->n_stages; s++)
                 moved = plan->stages[s].state_bytes > moved ? plan->stages[s].state_bytes : moved;
-            cs_stage_step_costs(f.graph, f.cluster.device, profile, plan);
+            cs_stage_step_costs(f.graph, &f.cluster, profile, plan);
             for (int32_t s = 0; s < plan->n_stages; s++) {
                 const struct cs_stage *st = &plan->stages[s];
                 const int64_t own = st->clear_ns + (st->norm_ns + st->update_ns) / layouts[i].dp;

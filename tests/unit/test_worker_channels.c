@@ -224,7 +224,7 @@ static void the_ranks_of_a_tied_table_have_one_wide_way(void **state)
     job_init(&job);
     run(&job);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_LANE), channels[r]);
+        assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_COPY_LANE), channels[r]);
         assert_int_equal(count(&job.log[r], CS_DEVICE_COMM_BULK), r == 1 ? 0 : 1);
         assert_closed_as_opened(&job.log[r]);
         for (int k = 0; k < r; k++)

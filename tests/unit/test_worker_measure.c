@@ -430,9 +430,9 @@ static void has_links(const struct cs_profile *p, int n_links)
         assert_int_equal(p->link[i].beside_bytes_per_s > 0, strcmp(p->device, "cpu") != 0);
         assert_true(p->link[i].beside_bytes_per_s <= p->link[i].bytes_per_s);
         assert_true(p->link[i].slows >= 0 && p->link[i].slows <= CS_SLOWS_MOST);
-        assert_int_equal(p->link[i].by_copy_engines, strcmp(all[i].op, "shift") == 0 &&
-                                                         strcmp(p->device, "cpu") != 0 &&
-                                                         other_mem == NULL);
+        const bool can_copy = strcmp(all[i].op, "shift") == 0 || strcmp(all[i].op, "send") == 0;
+        assert_int_equal(p->link[i].by_copy_engines,
+                         can_copy && strcmp(p->device, "cpu") != 0 && other_mem == NULL);
     }
 }
 

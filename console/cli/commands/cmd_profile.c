@@ -119,11 +119,15 @@ static void add_steps(struct cs_buf *text, const struct model *m, const struct c
     }
 }
 
-/* by what shifts went, which jobs take as well; of other exchanges there is one way */
+/* by what they went, which jobs take as well; of most exchanges there is one way */
 static const char *way_of(const struct cs_profile *profile, const struct cs_profile_link *link)
 {
     const bool has_engines = strcmp(profile->device, "cpu") != 0;
-    if (!has_engines || strcmp(link->op, cs_link_op_names[CS_LINK_SHIFT]) != 0)
+    bool can_copy = false;
+    for (int op = 0; op < CS_LINK_OPS; op++)
+        can_copy = can_copy || (cs_link_can_copy((enum cs_link_op)op) &&
+                                strcmp(link->op, cs_link_op_names[op]) == 0);
+    if (!has_engines || !can_copy)
         return "";
     return link->by_copy_engines ? " by copy engines" : " by NCCL";
 }

@@ -4,6 +4,7 @@
 #define CS_PLAN_CLUSTER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
@@ -20,6 +21,12 @@ enum cs_link_op {
     CS_LINK_SHIFT,
     CS_LINK_OPS
 };
+
+/* Copy engines may move it between GPUs of one host, else NCCL does. */
+static inline bool cs_link_can_copy(enum cs_link_op op)
+{
+    return op == CS_LINK_SEND || op == CS_LINK_SHIFT;
+}
 
 /* Groups of 2, 4 and 8 ranks are measured. */
 enum { CS_LINK_GROUPS = 3 };
@@ -65,12 +72,13 @@ struct cs_device_class {
     const struct cs_link_curves *measured; /* of a profile (cost/links.h); NULL: nothing was */
 };
 
-/* A channel: messages of a peer in one direction. Its kernel holds that many multiprocessors,
- * moving or waiting (what kernels/cuda/comm/nccl.cu allows it), and moves what they can. */
+/* A channel: messages of a peer in one direction. Where no copy engine moves them (core/plan/cost/links/windows.h) a
+ * kernel holds that many multiprocessors, moving or waiting (what kernels/cuda/comm/nccl.cu allows it), and moves what
+ * they can. */
 enum { CS_CHANNEL_UNITS = 2 };
 
 /* The same of a communicator of replicas. */
-enum { CS_GROUP_UNITS = 16 };
+enum { CS_GROUP_UNITS = 32 };
 
 /* Of a channel between ranks of one node: as it was measured, beside computing where it was so, else the link's, of whose speed its
  * multiprocessors move at most 34 GB/s each (a gigabyte over NVLink of an H200). */

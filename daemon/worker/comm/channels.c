@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "core/plan/cost/links/windows.h"
 #include "core/plan/groups.h"
 #include "worker/comm/group.h"
 
@@ -61,8 +62,9 @@ static int other_of(const struct cs_channels *l, const struct cs_group *group)
     return group->rank[0] == l->rank ? group->rank[1] : group->rank[0];
 }
 
-static enum cs_status open_channel(struct cs_channels *l, const struct cs_group *group,
-                                   struct cs_comm *comm, int deadline_ms, struct cs_err *err)
+static enum cs_status open_channel(struct cs_channels *l, const struct cs_plan *plan,
+                                   const struct cs_group *group, struct cs_comm *comm,
+                                   int deadline_ms, struct cs_err *err)
 {
     const bool is_send = group->of == l->rank;
     const int peer = other_of(l, group);
@@ -70,7 +72,10 @@ static enum cs_status open_channel(struct cs_channels *l, const struct cs_group 
     *channel = (struct channel){.peer = peer, .peer_end = is_send ? 1 : 0};
     enum cs_status status = l->device->mem->stream_create(l->device->handle, &channel->stream, err);
     if (status == CS_OK)
-        status = connect(l, channel, CS_DEVICE_COMM_LANE, comm, deadline_ms, err);
+        status = connect(l, channel,
+                         cs_channel_has_window(plan, INT32_MAX, group) ? CS_DEVICE_COMM_COPY_LANE
+                                                                       : CS_DEVICE_COMM_LANE,
+                         comm, deadline_ms, err);
     return status == CS_OK ? CS_OK
                            : cs_wrap(err, status, "opening the channel from rank %d to rank %d",
                                      group->of, is_send ? peer : l->rank);
@@ -101,7 +106,7 @@ static enum cs_status open_all(struct cs_channels *l, const struct cs_plan *plan
         if (group->kind != kind || group->n != 2 || cs_group_position(group, l->rank) < 0)
             continue;
         if (kind == CS_GROUP_CHANNEL)
-            CS_TRY(open_channel(l, group, comm, deadline_ms, err));
+            CS_TRY(open_channel(l, plan, group, comm, deadline_ms, err));
         else
             CS_TRY(open_wide(l, plan, group, comm, deadline_ms, err));
     }

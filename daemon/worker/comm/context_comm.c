@@ -7,6 +7,7 @@
 #include "worker/comm/group.h"
 
 _Static_assert(CS_WINDOW_RING_BYTES == (int64_t)CS_DEVICE_COMM_RING_BYTES &&
+                   CS_WINDOW_LANE_BYTES == (int64_t)CS_DEVICE_COMM_LANE_BYTES &&
                    (int)CS_WINDOW_RANKS == (int)CS_DEVICE_COMM_RING_RANKS,
                "plans count what communicators take");
 
@@ -18,6 +19,7 @@ struct cs_context_comm {
     void *ready;  /* event: what the device's stream had when an exchange was asked for */
     void **moved; /* (n_moved) events: an exchange is complete */
     int n_moved;
+    int last; /* of the exchanges that the device's stream does not wait for yet; -1: it waits for all */
 };
 
 static const struct cs_device_ops *mem_of(const struct cs_context_comm *c)
@@ -55,6 +57,7 @@ enum cs_status cs_context_comm_new(struct cs_device *device, const struct cs_pla
     c->device = device;
     c->rank = rank;
     c->with = k->with;
+    c->last = -1;
     enum cs_status status = k->is_urgent
                                 ? mem_of(c)->stream_create_urgent(device->handle, &c->stream, err)
                                 : mem_of(c)->stream_create(device->handle, &c->stream, err);
@@ -109,6 +112,7 @@ static enum cs_status follow(struct cs_context_comm *c, int which, struct cs_err
     void *handle = c->device->handle;
     CS_TRY(make_events(c, which + 1, err));
     CS_TRY(mem_of(c)->event_record(handle, c->ready, c->device->stream, err));
+    c->last = which;
     return mem_of(c)->stream_wait(handle, c->stream, c->ready, err);
 }
 
@@ -134,8 +138,33 @@ enum cs_status cs_context_comm_sum(struct cs_context_comm *context, int which, v
 enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
                                       struct cs_err *err)
 {
+    if (which == context->last)
+        context->last = -1;
     return mem_of(context)->stream_wait(context->device->handle, context->device->stream,
                                         context->moved[which], err);
+}
+
+/* They run in the order of their starts, on one stream: behind the last are all. */
+static enum cs_status finish_all(struct cs_context_comm *c, struct cs_err *err)
+{
+    return c->last >= 0 ? cs_context_comm_finish(c, c->last, err) : CS_OK;
+}
+
+enum cs_status cs_context_comm_move(struct cs_context_comm *context,
+                                    const struct cs_device_move *moves, int n, struct cs_err *err)
+{
+    CS_TRY(finish_all(context, err));
+    return n > 0
+               ? mem_of(context)->comm->move(context->nccl, moves, n, context->device->stream, err)
+               : CS_OK;
+}
+
+enum cs_status cs_context_comm_sum_now(struct cs_context_comm *context, void *data, size_t n,
+                                       enum cs_grad_type type, struct cs_err *err)
+{
+    CS_TRY(finish_all(context, err));
+    return mem_of(context)->comm->all_reduce(context->nccl, data, n, type, context->device->stream,
+                                             err);
 }
 
 enum cs_status cs_context_comm_check(struct cs_context_comm *context, struct cs_err *err)

@@ -35,6 +35,12 @@ enum cs_status cs_context_comm_sum(struct cs_context_comm *context, int which, v
 /* The device's stream goes on when it is complete; then its number is free. */
 enum cs_status cs_context_comm_finish(struct cs_context_comm *context, int which,
                                       struct cs_err *err) CS_NODISCARD;
+/* Both on the device's own stream, behind all that are under way: where nothing is computed beside them. */
+enum cs_status cs_context_comm_move(struct cs_context_comm *context,
+                                    const struct cs_device_move *moves, int n,
+                                    struct cs_err *err) CS_NODISCARD;
+enum cs_status cs_context_comm_sum_now(struct cs_context_comm *context, void *data, size_t n,
+                                       enum cs_grad_type type, struct cs_err *err) CS_NODISCARD;
 /* It has failed: CS_PEER_GONE, or what this host lacks. Accepts NULL. Does not wait. */
 enum cs_status cs_context_comm_check(struct cs_context_comm *context,
                                      struct cs_err *err) CS_NODISCARD;

@@ -44,8 +44,7 @@ static enum cs_status sum_on_device(struct cs_copies *c, int32_t stage, struct c
             continue;
         if (b->zero < 2)
             cs_params_settle_grads(c->params, i);
-        CS_TRY(cs_context_comm_sum(c->sums, 0, grads, (size_t)n, c->params->device->grad, err));
-        CS_TRY(cs_context_comm_finish(c->sums, 0, err));
+        CS_TRY(cs_context_comm_sum_now(c->sums, grads, (size_t)n, c->params->device->grad, err));
     }
     return CS_OK;
 }

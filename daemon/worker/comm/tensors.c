@@ -79,10 +79,8 @@ static enum cs_status exchange_parts(struct cs_tensor_ranks *r, bool is_within_p
 {
     if (r->n_moves == 0)
         return CS_OK;
-    if (r->params->device->mem != NULL) {
-        CS_TRY(cs_context_comm_start(r->sharers, 0, r->move, r->n_moves, err));
-        return cs_context_comm_finish(r->sharers, 0, err);
-    }
+    if (r->params->device->mem != NULL)
+        return cs_context_comm_move(r->sharers, r->move, r->n_moves, err);
     for (int i = 0; i < r->n_moves; i++) {
         const struct cs_device_move *m = &r->move[i];
         r->xfer[i] = (struct cs_xfer){
@@ -125,8 +123,7 @@ static bool is_all_summed(const struct cs_tensor_ranks *r, int32_t bucket)
 
 static enum cs_status sum_one(struct cs_tensor_ranks *r, void *grads, int64_t n, struct cs_err *err)
 {
-    CS_TRY(cs_context_comm_sum(r->sharers, 0, grads, (size_t)n, r->params->device->grad, err));
-    return cs_context_comm_finish(r->sharers, 0, err);
+    return cs_context_comm_sum_now(r->sharers, grads, (size_t)n, r->params->device->grad, err);
 }
 
 /* Whole buckets where that can be: an encoder has hundreds of small gradients. */

@@ -101,8 +101,18 @@ void cs_exchange_finish(const struct cs_exchange *e)
     ask(e, finish);
 }
 
+static void move(void *whom, int32_t which)
+{
+    const struct cs_context *c = whom;
+    if (c->move != NULL) {
+        c->move(c->user, which, &c->exchange[which]);
+        return;
+    }
+    start(whom, which);
+    finish(whom, which);
+}
+
 void cs_exchange_move(const struct cs_exchange *e)
 {
-    cs_exchange_start(e);
-    cs_exchange_finish(e);
+    ask(e, move);
 }

@@ -28,6 +28,9 @@ struct cs_context {
      * run afterwards. Or the step has failed, which whoever runs it knows. */
     void (*start)(void *user, int32_t which, const struct cs_context_exchange *exchange);
     void (*finish)(void *user, int32_t which);
+    /* both at once, where nothing runs beside it: on a device without a way to another stream and back; NULL: start and
+     * finish */
+    void (*move)(void *user, int32_t which, const struct cs_context_exchange *exchange);
     void *user;
     /* Experts on devices: rows of the slot that runs on its places, rows[r * row_step] and, of layers that have
      * other rows (worker/layer/stretch.h), the number behind it; NULL: nobody asks. */

@@ -85,8 +85,8 @@ static void sum_on_host(struct cs_run *run, int64_t n, float *x)
     cs_scratch_rewind(run->scratch, mark);
 }
 
-/* A sum that is under way; run NULL: none is. */
-static struct cs_exchange start(struct cs_run *run, int64_t n, void *x, enum cs_grad_type type)
+/* A sum that is to be made; run NULL: none is, a host has made it. */
+static struct cs_exchange sum_of(struct cs_run *run, int64_t n, void *x, enum cs_grad_type type)
 {
     struct cs_context *t = run->tensors;
     struct cs_exchange e = {.run = NULL};
@@ -98,14 +98,21 @@ static struct cs_exchange start(struct cs_run *run, int64_t n, void *x, enum cs_
     } else if (t->start != NULL) {
         e = cs_exchange_new(run, t);
         cs_exchange_sum(&e, x, (size_t)n, type);
-        cs_exchange_start(&e);
     }
     return e;
 }
 
+static struct cs_exchange sum_of_acts(struct cs_run *run, int64_t n, void *x)
+{
+    return sum_of(run, n, x, run->ops->act_bytes == sizeof(float) ? CS_GRAD_F32 : CS_GRAD_BF16);
+}
+
 struct cs_exchange cs_tensors_start(struct cs_run *run, int64_t n, void *x)
 {
-    return start(run, n, x, run->ops->act_bytes == sizeof(float) ? CS_GRAD_F32 : CS_GRAD_BF16);
+    const struct cs_exchange e = sum_of_acts(run, n, x);
+    if (e.run != NULL)
+        cs_exchange_start(&e);
+    return e;
 }
 
 void cs_tensors_finish(const struct cs_exchange *e)
@@ -116,14 +123,16 @@ void cs_tensors_finish(const struct cs_exchange *e)
 
 void cs_tensors_sum_floats(struct cs_run *run, int64_t n, float *x)
 {
-    const struct cs_exchange e = start(run, n, x, CS_GRAD_F32);
-    cs_tensors_finish(&e);
+    const struct cs_exchange e = sum_of(run, n, x, CS_GRAD_F32);
+    if (e.run != NULL)
+        cs_exchange_move(&e);
 }
 
 void cs_tensors_sum(struct cs_run *run, int64_t n, void *x)
 {
-    const struct cs_exchange e = cs_tensors_start(run, n, x);
-    cs_tensors_finish(&e);
+    const struct cs_exchange e = sum_of_acts(run, n, x);
+    if (e.run != NULL)
+        cs_exchange_move(&e);
 }
 
 void cs_tensors_gather(struct cs_run *run, int64_t bytes, void *parts)

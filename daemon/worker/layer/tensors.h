@@ -2,8 +2,7 @@
  * products give a part of every row, and the gradients that its first products give are parts too.
  * Here parts become sums, the same bits on all ranks. On a host each of them adds up its share of the
  * numbers in the order of the ranks (reduce-scatter), then all have all (all-gather); on a device NCCL
- * sums, beside computing: a product is made in groups of rows, so that the sum of one runs beside the
- * product of the next, and sums of gradients run beside the gradients of weights. Where ranks split rows
+ * sums: a large product is made in groups of rows, so that the sum of one runs beside the product of the next. Where ranks split rows
  * between the products (worker/layer/sequence.h) parts go to the rank of their rows and are added there.
  *
  * run->tensors is who they are, and how they meet: as the ranks of a context do

@@ -145,7 +145,7 @@ static enum cs_status time_both(const struct cs_products *p, const struct cs_exc
     const struct cs_device_ops *const mem = device->mem;
     CS_TRY(time_alone(p, device, layers, &out->alone, err));
     CS_TRY(agree(rank, &layers, err));
-    CS_TRY(x->before(rank, err));
+    CS_TRY(x->before(rank, kind, true, err));
     CS_TRY(mem->event_record(device->handle, p->begin, device->stream, err));
     CS_TRY(mem->event_record(device->handle, p->side_begin, rank->side, err));
     int64_t so_far = 0;

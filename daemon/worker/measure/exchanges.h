@@ -15,6 +15,7 @@ struct cs_link_rank {
     size_t bytes;       /* of the largest exchange */
     float *mine, *all;  /* (bytes) each */
     void *side;         /* of a device: the stream of exchanges, beside the device's own */
+    void *on;           /* ... that one or the device's own, where the next exchange runs */
     void *asked, *over; /* events of both */
 };
 
@@ -26,13 +27,15 @@ struct cs_exchange_kind {
 
 struct cs_exchanges {
     struct cs_exchange_kind kind[CS_LINK_OPS]; /* a message is between two ranks */
-    /* of what is enqueued: in turn with what computes, as layers wait for exchanges; NULL: nothing is enqueued */
-    enum cs_status (*before)(struct cs_link_rank *rank, struct cs_err *err);
+    /* of what is enqueued: in turn with what computes, as layers wait for exchanges, or beside it; NULL: nothing is
+     * enqueued */
+    enum cs_status (*before)(struct cs_link_rank *rank, int kind, bool is_beside,
+                             struct cs_err *err);
     enum cs_status (*after)(struct cs_link_rank *rank, struct cs_err *err);
     size_t small, large; /* bytes that are measured */
     int repeats;         /* in one sample */
-    bool (*by_copy_engines)(
-        const struct cs_link_rank *rank); /* shifts, of a rank that is open; NULL: none are */
+    bool (*by_copy_engines)(const struct cs_link_rank *rank,
+                            int kind); /* of a rank that is open; NULL: none are */
     /* All ranks of the group call open. Close waits for the others; abort, before it, where one of them may not come.
      * Both accept what was opened in part. */
     enum cs_status (*open)(struct cs_link_rank *rank, struct cs_err *err);

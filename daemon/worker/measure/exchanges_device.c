@@ -1,17 +1,15 @@
 /* Over communicators of the kind that a job has for such exchanges, so with as much of the device as they take there,
- * and as there on a stream of their own, which waits for what computes and is waited for. */
+ * and as there on a stream of their own, which waits for what computes and is waited for; sums that nothing runs beside
+ * on the device's. */
 #include "worker/comm/group.h"
 #include "worker/measure/exchanges.h"
 
 enum { SMALL = 64 << 10, LARGE = 64 << 20 };
 
 static const enum cs_device_comm_kind uses[CS_LINK_OPS] = {
-    [CS_LINK_SEND] = CS_DEVICE_COMM_LANE,
-    [CS_LINK_ALL_GATHER] = CS_DEVICE_COMM_GROUP,
-    [CS_LINK_REDUCE_SCATTER] = CS_DEVICE_COMM_GROUP,
-    [CS_LINK_ALL_REDUCE] = CS_DEVICE_COMM_SUMS,
-    [CS_LINK_ALL_TO_ALL] = CS_DEVICE_COMM_ROWS,
-    [CS_LINK_SHIFT] = CS_DEVICE_COMM_SUMS,
+    [CS_LINK_SEND] = CS_DEVICE_COMM_COPY_LANE,       [CS_LINK_ALL_GATHER] = CS_DEVICE_COMM_GROUP,
+    [CS_LINK_REDUCE_SCATTER] = CS_DEVICE_COMM_GROUP, [CS_LINK_ALL_REDUCE] = CS_DEVICE_COMM_SUMS,
+    [CS_LINK_ALL_TO_ALL] = CS_DEVICE_COMM_ROWS,      [CS_LINK_SHIFT] = CS_DEVICE_COMM_SUMS,
 };
 
 static const struct cs_device_comm_ops *ops_of(const struct cs_link_rank *m)
@@ -30,25 +28,27 @@ static enum cs_status send_one(struct cs_link_rank *m, size_t bytes, struct cs_e
     const int rank = m->comm->rank;
     const struct cs_device_move move = {
         .data = m->mine, .bytes = bytes, .peer = 1 - rank, .is_send = rank == 0};
-    return ops_of(m)->move(m->group[CS_LINK_SEND], &move, 1, m->side, err);
+    return ops_of(m)->move(m->group[CS_LINK_SEND], &move, 1, m->on, err);
 }
 
 static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
     return ops_of(m)->all_gather(m->group[CS_LINK_ALL_GATHER], m->mine, m->all, part_of(m, bytes),
-                                 m->side, err);
+                                 m->on, err);
 }
 
 static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
     return ops_of(m)->reduce_scatter(m->group[CS_LINK_REDUCE_SCATTER], m->all, m->mine,
-                                     part_of(m, bytes) / sizeof(float), CS_GRAD_F32, m->side, err);
+                                     part_of(m, bytes) / sizeof(float), CS_GRAD_F32, m->on, err);
 }
 
 static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
-    return ops_of(m)->all_reduce(m->group[CS_LINK_ALL_REDUCE], m->all, bytes / sizeof(float),
-                                 CS_GRAD_F32, m->side, err);
+    const bool is_f32 = cs_device_is_f32(m->device);
+    return ops_of(m)->all_reduce(m->group[CS_LINK_ALL_REDUCE], m->all,
+                                 bytes / m->device->ops->act_bytes,
+                                 is_f32 ? CS_GRAD_F32 : CS_GRAD_BF16, m->on, err);
 }
 
 static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
@@ -63,7 +63,7 @@ static enum cs_status all_to_all(struct cs_link_rank *m, size_t bytes, struct cs
         move[n++] = (struct cs_device_move){(char *)m->mine + at, part, r, 1};
         move[n++] = (struct cs_device_move){(char *)m->all + at, part, r, 0};
     }
-    return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->side, err);
+    return ops_of(m)->move(m->group[CS_LINK_ALL_TO_ALL], move, n, m->on, err);
 }
 
 /* to the next rank, from the one before */
@@ -74,17 +74,25 @@ static enum cs_status shift(struct cs_link_rank *m, size_t bytes, struct cs_err 
         {m->mine, bytes, (rank + 1) % n,     1},
         {m->all,  bytes, (rank + n - 1) % n, 0}
     };
-    return ops_of(m)->move(m->group[CS_LINK_SHIFT], move, CS_ARRAY_LEN(move), m->side, err);
+    return ops_of(m)->move(m->group[CS_LINK_SHIFT], move, CS_ARRAY_LEN(move), m->on, err);
 }
 
-static bool by_copy_engines(const struct cs_link_rank *m)
+static bool by_copy_engines(const struct cs_link_rank *m, int kind)
 {
-    return ops_of(m)->moves_by_copy_engines(m->group[CS_LINK_SHIFT]) != 0;
+    return m->group[kind] != NULL && ops_of(m)->moves_by_copy_engines(m->group[kind]) != 0;
 }
 
-static enum cs_status before(struct cs_link_rank *m, struct cs_err *err)
+static bool is_apart(const struct cs_link_rank *m)
+{
+    return m->on != m->device->stream;
+}
+
+static enum cs_status before(struct cs_link_rank *m, int kind, bool is_beside, struct cs_err *err)
 {
     const struct cs_device_ops *mem = m->device->mem;
+    m->on = kind == CS_LINK_ALL_REDUCE && !is_beside ? m->device->stream : m->side;
+    if (!is_apart(m))
+        return CS_OK;
     CS_TRY(mem->event_record(m->device->handle, m->asked, m->device->stream, err));
     return mem->stream_wait(m->device->handle, m->side, m->asked, err);
 }
@@ -92,7 +100,9 @@ static enum cs_status before(struct cs_link_rank *m, struct cs_err *err)
 static enum cs_status after(struct cs_link_rank *m, struct cs_err *err)
 {
     const struct cs_device_ops *mem = m->device->mem;
-    CS_TRY(mem->event_record(m->device->handle, m->over, m->side, err));
+    if (!is_apart(m))
+        return CS_OK;
+    CS_TRY(mem->event_record(m->device->handle, m->over, m->on, err));
     return mem->stream_wait(m->device->handle, m->device->stream, m->over, err);
 }
 
@@ -108,7 +118,7 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
     for (int r = 0; r < m->comm->n_ranks; r++)
         rank[r] = r;
     const struct cs_device_ops *mem = m->device->mem;
-    CS_TRY(mem->stream_create(m->device->handle, &m->side, err));
+    CS_TRY(mem->stream_create(m->device->handle, &m->on, err));
     CS_TRY(mem->event_create(m->device->handle, &m->asked, err));
     CS_TRY(mem->event_create(m->device->handle, &m->over, err));
     CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->mine, err));

@@ -24,7 +24,7 @@ static const int group_sizes[] = {2, 4, 8};
 struct told {
     int64_t ns[CS_LINK_OPS][SIZES];            /* of one exchange, by size */
     struct cs_beside_told beside[CS_LINK_OPS]; /* of large ones; the host: nothing */
-    bool by_copy_engines;                      /* shifts */
+    bool by_copy_engines[CS_LINK_OPS];
     enum cs_status status;
     struct cs_err err;
 };
@@ -66,7 +66,7 @@ static enum cs_status exchange_once(const struct cs_exchanges *x, struct cs_link
                                     int kind, size_t bytes, struct cs_err *err)
 {
     if (x->before != NULL)
-        CS_TRY(x->before(rank, err));
+        CS_TRY(x->before(rank, kind, false, err));
     CS_TRY(x->kind[kind].run(rank, bytes, err));
     return x->after != NULL ? x->after(rank, err) : CS_OK;
 }
@@ -107,7 +107,8 @@ static enum cs_status time_kinds(const struct cs_exchanges *x, struct cs_link_ra
                                  struct cs_err *err)
 {
     CS_TRY(x->open(rank, err));
-    told->by_copy_engines = x->by_copy_engines != NULL && x->by_copy_engines(rank);
+    for (int k = 0; k < CS_LINK_OPS; k++)
+        told->by_copy_engines[k] = x->by_copy_engines != NULL && x->by_copy_engines(rank, k);
     for (int k = 0; k < CS_LINK_OPS; k++)
         for (int s = 0; is_run(k, rank->comm->n_ranks) && s < SIZES; s++)
             CS_TRY(time_one(x, rank, k, size_of(x, rank->bytes, s), &told->ns[k][s], err));
@@ -224,7 +225,8 @@ static void add_links(const struct member *member, int n, struct cs_profile *pro
         struct cs_profile_link *link = &profile->link[profile->n_links++];
         *link = fit(x, large, member->told->ns[k], k, n);
         fit_beside(member, k, n, large, link);
-        link->by_copy_engines = k == CS_LINK_SHIFT && member->told->by_copy_engines;
+        link->by_copy_engines =
+            cs_link_can_copy((enum cs_link_op)k) && member->told->by_copy_engines[k];
     }
 }
 

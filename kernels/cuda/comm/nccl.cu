@@ -1,5 +1,5 @@
-/* Messages between devices through NCCL, and large ones between those of one host that share matrices by
- * copy engines (peers.cuh). The library is opened when the first communicator is asked for: the
+/* Messages between devices through NCCL, and between those of one host along a pipeline, and large ones between
+ * those that share matrices, by copy engines (peers.cuh). The library is opened when the first communicator is asked for: the
  * plugin also serves machines without it. A peer that never comes or dies cannot hold a call for ever: what
  * waits for others has a time (in_time.cuh). (Non-blocking communicators would start a thread
  * for every exchange, which takes the host 0.1 ms.) */
@@ -19,7 +19,8 @@
 static_assert(sizeof(ncclUniqueId) == CS_DEVICE_COMM_ID, "an id is passed on as bytes");
 
 /* Multiprocessors that a communicator of each kind may take. Lane: enough for a tenth of NVLink,
- * which hides behind compute, and few enough not to slow that down. Bulk: what fills NVLink; at
+ * which hides behind compute, and few enough not to slow that down. Group, bulk: what fills NVLink (group: with
+ * half as many steps of zero 2 and 3 took 2 and 7 % longer on two H200, with a quarter 25 and 45 %); bulk: at
  * least as many too, for left to itself the library takes what its rings need. Rows: the same, for
  * attention waits for the first and the last of them; half as many was 1 to 6 % slower (two H200, 32k and
  * 64k rows). Sums: the same; with half as many blocks of Llama-3.1-8B took 1.3 % longer, with a
@@ -28,14 +29,15 @@ static const struct {
     int least, most;
 } ctas[] = {
     {1,  2 }, /* lane */
-    {1,  16}, /* group */
+    {1,  32}, /* group */
     {32, 32}, /* bulk */
     {32, 32}, /* rows */
     {32, 32}, /* sums */
     {1,  16}, /* totals */
+    {1,  2 }, /* copy lane, where it goes through the library */
 };
 
-static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_TOTALS + 1, "one for every kind");
+static_assert(sizeof ctas / sizeof *ctas == CS_DEVICE_COMM_COPY_LANE + 1, "one for every kind");
 
 enum { WARM_UP_BYTES = 64 << 20 };
 
@@ -71,6 +73,7 @@ struct word {
 
 struct comm {
     int rank, n;
+    enum cs_device_comm_kind kind;
     ncclComm_t nccl;
     struct cs_cuda_peers *peers; /* NULL: messages go through the library too */
     struct word *word;           /* (n) of windows; NULL: nobody asks for them */
@@ -281,7 +284,8 @@ static enum cs_status open_windows(struct comm *c, struct cs_err *err)
 {
     struct word *const own = &c->word[c->rank];
     bool is_good = name_host(own->host) &&
-                   cs_cuda_peers_new(c->rank, c->n, own->handle, &c->peers, nullptr) == CS_OK;
+                   cs_cuda_peers_new(c->rank, c->n, c->kind == CS_DEVICE_COMM_COPY_LANE,
+                                     own->handle, &c->peers, nullptr) == CS_OK;
     CS_TRY(agree(c, &is_good, err));
     for (int r = 0; is_good && r < c->n; r++)
         is_good = memcmp(c->word[r].host, own->host, sizeof own->host) == 0 &&
@@ -291,7 +295,7 @@ static enum cs_status open_windows(struct comm *c, struct cs_err *err)
     return is_good ? CS_OK : close_peers(c, err);
 }
 
-/* Large messages of these ranks go by copy engines where all of them can be reached so. */
+/* Messages of these ranks go by copy engines where all of them can be reached so. */
 static enum cs_status open_peers(struct comm *c, struct cs_err *err)
 {
     c->word = (struct word *)calloc((size_t)c->n, sizeof *c->word);
@@ -365,7 +369,7 @@ static enum cs_status warm_up(struct comm *c, enum cs_device_comm_kind kind, int
 {
     const size_t part = WARM_UP_BYTES / (size_t)n_ranks / 256 * 256;
     const struct cs_device_move one = {data, WARM_UP_BYTES, 1 - rank, rank == 0};
-    if (kind == CS_DEVICE_COMM_LANE)
+    if (kind == CS_DEVICE_COMM_LANE || kind == CS_DEVICE_COMM_COPY_LANE)
         return move(c, &one, 1, stream, err);
     if (kind == CS_DEVICE_COMM_BULK || kind == CS_DEVICE_COMM_ROWS)
         return warm_up_all(c, rank, n_ranks, data, part, stream, err);
@@ -414,8 +418,11 @@ static enum cs_status most_ctas(enum cs_device_comm_kind kind, int *most, struct
 /* unless the environment wants it otherwise, for comparisons */
 static bool goes_by_engines(enum cs_device_comm_kind kind)
 {
-    const char *asked = getenv("CORNSTARCH_TENSOR_COPIES");
-    return kind == CS_DEVICE_COMM_SUMS && (asked == nullptr || strcmp(asked, "nccl") != 0);
+    const char *variable = kind == CS_DEVICE_COMM_SUMS        ? "CORNSTARCH_TENSOR_COPIES"
+                           : kind == CS_DEVICE_COMM_COPY_LANE ? "CORNSTARCH_CHANNEL_COPIES"
+                                                              : nullptr;
+    const char *asked = variable != nullptr ? getenv(variable) : nullptr;
+    return variable != nullptr && (asked == nullptr || strcmp(asked, "nccl") != 0);
 }
 
 static enum cs_status begin_together(const struct nccl *n, struct comm *c, ncclUniqueId id,
@@ -427,8 +434,9 @@ static enum cs_status begin_together(const struct nccl *n, struct comm *c, ncclU
     CS_TRY(most_ctas(kind, &config.maxCTAs, err));
     CS_TRY(told(n, "ncclCommInitRankConfig",
                 n->ncclCommInitRankConfig(&c->nccl, c->n, id, c->rank, &config), err));
-    CS_TRY(connect(c, kind, c->rank, c->n, err));
-    return goes_by_engines(kind) ? open_peers(c, err) : CS_OK;
+    if (goes_by_engines(kind))
+        CS_TRY(open_peers(c, err));
+    return connect(c, kind, c->rank, c->n, err);
 }
 
 static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int n_ranks,
@@ -443,6 +451,7 @@ static enum cs_status open_comm(const char id[CS_DEVICE_COMM_ID], int rank, int 
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a communicator");
     c->rank = rank;
     c->n = n_ranks;
+    c->kind = kind;
     memcpy(&unique, id, sizeof unique);
     const auto begin = [=](struct cs_err *why) { return begin_together(n, c, unique, kind, why); };
     const enum cs_status status = cs_cuda_in_time("opening a communicator", &c->until, begin, err);

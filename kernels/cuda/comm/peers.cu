@@ -16,21 +16,28 @@ enum { SLOTS = 4, COUNTER = 256 };
 /* of one host; with more, streams would share the device's queues, where one that waits holds up others */
 enum { MOST_RANKS = 8 };
 
-#define PIECE ((size_t)8 << 20)
-#define RING  (SLOTS * PIECE)
+/* smaller ones share what a handle opens with others */
+#define LEAST ((size_t)2 << 20)
 
-static_assert(RING == CS_DEVICE_COMM_RING_BYTES && (int)MOST_RANKS == CS_DEVICE_COMM_RING_RANKS,
+#define PIECE      ((size_t)8 << 20)
+#define RING       (SLOTS * PIECE)
+#define LANE_PIECE (PIECE / 2)
+#define LANE_RING  (SLOTS * LANE_PIECE)
+
+static_assert(RING == CS_DEVICE_COMM_RING_BYTES && LANE_RING == CS_DEVICE_COMM_LANE_BYTES &&
+                  (int)MOST_RANKS == CS_DEVICE_COMM_RING_RANKS,
               "plans count what a window takes");
 
 struct peer {
     char *window;         /* the peer's, as it is mapped here */
-    cudaStream_t out, in; /* what goes there, what comes from there */
+    cudaStream_t out, in; /* what goes there, what comes from there; of a lane none */
     uint32_t sent, taken; /* pieces so far */
     cudaEvent_t gone, come;
 };
 
 struct cs_cuda_peers {
     int rank, n, device;
+    bool is_lane;
     char *window;
     cudaEvent_t asked;
     struct peer peer[MOST_RANKS];
@@ -42,25 +49,38 @@ static_assert(sizeof(cudaIpcMemHandle_t) == CS_CUDA_PEERS_HANDLE, "a handle is p
 
 /* ---- a window: rings by who writes them, counters of arrivals, counters of what is free ---- */
 
-static size_t rings_bytes(const struct cs_cuda_peers *p)
+static size_t piece_bytes(const struct cs_cuda_peers *p)
 {
-    return (size_t)(p->n - 1) * RING;
+    return p->is_lane ? LANE_PIECE : PIECE;
+}
+
+static size_t rings_bytes(const struct cs_cuda_peers *p, int reader)
+{
+    return p->is_lane && reader == 0 ? 0 : (size_t)(p->n - 1) * SLOTS * piece_bytes(p);
+}
+
+static char *window_of(const struct cs_cuda_peers *p, int rank)
+{
+    return rank == p->rank ? p->window : p->peer[rank].window;
 }
 
 /* in the window of `reader` */
-static char *ring(char *window, int reader, int writer, uint32_t piece)
+static char *slot(const struct cs_cuda_peers *p, int reader, int writer, uint32_t piece)
 {
-    return window + (size_t)(writer - (writer > reader)) * RING + piece % SLOTS * PIECE;
+    const uint32_t number = (uint32_t)(writer - (writer > reader)) * SLOTS + piece % SLOTS;
+    return window_of(p, reader) + number * piece_bytes(p);
 }
 
-static CUdeviceptr arrivals(const struct cs_cuda_peers *p, char *window, int writer)
+/* in the window of `reader` */
+static CUdeviceptr arrivals(const struct cs_cuda_peers *p, int reader, int writer)
 {
-    return (CUdeviceptr)(window + rings_bytes(p) + (size_t)writer * COUNTER);
+    return (CUdeviceptr)(window_of(p, reader) + rings_bytes(p, reader) + (size_t)writer * COUNTER);
 }
 
-static CUdeviceptr freed(const struct cs_cuda_peers *p, char *window, int reader)
+/* in the window of `writer` */
+static CUdeviceptr freed(const struct cs_cuda_peers *p, int writer, int reader)
 {
-    return arrivals(p, window, p->n + reader);
+    return arrivals(p, writer, p->n + reader);
 }
 
 static size_t counters_bytes(int n)
@@ -89,8 +109,9 @@ static enum cs_status fill(struct cs_cuda_peers *p, char *handle, struct cs_err 
     CS_TRY(entry("cuStreamWriteValue32", &write, err));
     p->wait = (decltype(p->wait))wait;
     p->write = (decltype(p->write))write;
-    CS_CUDA(err, cudaMalloc(&p->window, rings_bytes(p) + counters_bytes(p->n)));
-    CS_CUDA(err, cudaMemset(p->window + rings_bytes(p), 0, counters_bytes(p->n)));
+    const size_t rings = rings_bytes(p, p->rank), all = rings + counters_bytes(p->n);
+    CS_CUDA(err, cudaMalloc(&p->window, all > LEAST ? all : LEAST));
+    CS_CUDA(err, cudaMemset(p->window + rings, 0, counters_bytes(p->n)));
     CS_CUDA(err, cudaDeviceSynchronize());
     CS_CUDA(err, cudaIpcGetMemHandle(&own, p->window));
     CS_CUDA(err, cudaEventCreateWithFlags(&p->asked, cudaEventDisableTiming));
@@ -98,7 +119,7 @@ static enum cs_status fill(struct cs_cuda_peers *p, char *handle, struct cs_err 
     return CS_OK;
 }
 
-enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HANDLE],
+enum cs_status cs_cuda_peers_new(int rank, int n, bool is_lane, char handle[CS_CUDA_PEERS_HANDLE],
                                  struct cs_cuda_peers **out, struct cs_err *err)
 {
     *out = nullptr;
@@ -110,6 +131,7 @@ enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HAND
         return cs_cuda_fail(err, __FILE__, __LINE__, CS_NO_MEMORY, "no memory for a window");
     p->rank = rank;
     p->n = n;
+    p->is_lane = is_lane;
     const enum cs_status status = fill(p, handle, err);
     if (status != CS_OK)
         cs_cuda_peers_free(p);
@@ -118,24 +140,29 @@ enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HAND
     return status;
 }
 
-enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, int rank, const char *handle,
-                                  struct cs_err *err)
+static enum cs_status open_streams(struct peer *peer, struct cs_err *err)
 {
-    struct peer *peer = &peers->peer[rank];
-    cudaIpcMemHandle_t theirs;
-    void *window = nullptr;
     int least = 0, most = 0;
-    if (rank == peers->rank)
-        return CS_OK;
-    memcpy(&theirs, handle, sizeof theirs);
-    CS_CUDA(err, cudaIpcOpenMemHandle(&window, theirs, cudaIpcMemLazyEnablePeerAccess));
-    peer->window = (char *)window;
     CS_CUDA(err, cudaDeviceGetStreamPriorityRange(&least, &most));
     CS_CUDA(err, cudaStreamCreateWithPriority(&peer->out, cudaStreamNonBlocking, most));
     CS_CUDA(err, cudaStreamCreateWithPriority(&peer->in, cudaStreamNonBlocking, most));
     CS_CUDA(err, cudaEventCreateWithFlags(&peer->gone, cudaEventDisableTiming));
     CS_CUDA(err, cudaEventCreateWithFlags(&peer->come, cudaEventDisableTiming));
     return CS_OK;
+}
+
+enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, int rank, const char *handle,
+                                  struct cs_err *err)
+{
+    struct peer *peer = &peers->peer[rank];
+    cudaIpcMemHandle_t theirs;
+    void *window = nullptr;
+    if (rank == peers->rank)
+        return CS_OK;
+    memcpy(&theirs, handle, sizeof theirs);
+    CS_CUDA(err, cudaIpcOpenMemHandle(&window, theirs, cudaIpcMemLazyEnablePeerAccess));
+    peer->window = (char *)window;
+    return peers->is_lane ? CS_OK : open_streams(peer, err);
 }
 
 /* ---- messages ---- */
@@ -148,19 +175,19 @@ static enum cs_status check_driver(CUresult code, const char *what, struct cs_er
 }
 
 static enum cs_status push(struct cs_cuda_peers *p, const struct cs_device_move *m,
-                           struct cs_err *err)
+                           cudaStream_t stream, struct cs_err *err)
 {
     struct peer *to = &p->peer[m->peer];
-    for (size_t at = 0; at < m->bytes; at += PIECE) {
-        const size_t bytes = m->bytes - at < PIECE ? m->bytes - at : PIECE;
+    const size_t most = piece_bytes(p);
+    for (size_t at = 0; at < m->bytes; at += most) {
+        const size_t bytes = m->bytes - at < most ? m->bytes - at : most;
         const uint32_t piece = to->sent++;
-        CS_TRY(check_driver(p->wait(to->out, freed(p, p->window, m->peer), piece + 1 - SLOTS,
+        CS_TRY(check_driver(p->wait(stream, freed(p, p->rank, m->peer), piece + 1 - SLOTS,
                                     CU_STREAM_WAIT_VALUE_GEQ),
                             "waiting for room", err));
-        CS_CUDA(err, cudaMemcpyAsync(ring(to->window, m->peer, p->rank, piece),
-                                     (const char *)m->data + at, bytes, cudaMemcpyDeviceToDevice,
-                                     to->out));
-        CS_TRY(check_driver(p->write(to->out, arrivals(p, to->window, p->rank), piece + 1,
+        CS_CUDA(err, cudaMemcpyAsync(slot(p, m->peer, p->rank, piece), (const char *)m->data + at,
+                                     bytes, cudaMemcpyDeviceToDevice, stream));
+        CS_TRY(check_driver(p->write(stream, arrivals(p, m->peer, p->rank), piece + 1,
                                      CU_STREAM_WRITE_VALUE_DEFAULT),
                             "telling of a piece", err));
     }
@@ -168,20 +195,21 @@ static enum cs_status push(struct cs_cuda_peers *p, const struct cs_device_move 
 }
 
 static enum cs_status pull(struct cs_cuda_peers *p, const struct cs_device_move *m,
-                           struct cs_err *err)
+                           cudaStream_t stream, struct cs_err *err)
 {
     struct peer *from = &p->peer[m->peer];
-    for (size_t at = 0; at < m->bytes; at += PIECE) {
-        const size_t bytes = m->bytes - at < PIECE ? m->bytes - at : PIECE;
+    const size_t most = piece_bytes(p);
+    for (size_t at = 0; at < m->bytes; at += most) {
+        const size_t bytes = m->bytes - at < most ? m->bytes - at : most;
         const uint32_t piece = from->taken++;
         CS_TRY(check_driver(
-            p->wait(from->in, arrivals(p, p->window, m->peer), piece + 1, CU_STREAM_WAIT_VALUE_GEQ),
+            p->wait(stream, arrivals(p, p->rank, m->peer), piece + 1, CU_STREAM_WAIT_VALUE_GEQ),
             "waiting for a piece", err));
-        CS_CUDA(err, cudaMemcpyAsync((char *)m->data + at, ring(p->window, p->rank, m->peer, piece),
-                                     bytes, cudaMemcpyDeviceToDevice, from->in));
-        CS_TRY(check_driver(p->write(from->in, freed(p, from->window, p->rank), piece + 1,
-                                     CU_STREAM_WRITE_VALUE_DEFAULT),
-                            "giving room back", err));
+        CS_CUDA(err, cudaMemcpyAsync((char *)m->data + at, slot(p, p->rank, m->peer, piece), bytes,
+                                     cudaMemcpyDeviceToDevice, stream));
+        CS_TRY(check_driver(
+            p->write(stream, freed(p, m->peer, p->rank), piece + 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+            "giving room back", err));
     }
     return CS_OK;
 }
@@ -212,9 +240,25 @@ static enum cs_status keep(int rank, const struct cs_device_move *moves, int n, 
     return CS_OK;
 }
 
+static enum cs_status move_one(struct cs_cuda_peers *p, const struct cs_device_move *m,
+                               cudaStream_t stream, struct cs_err *err)
+{
+    return m->is_send ? push(p, m, stream, err) : pull(p, m, stream, err);
+}
+
+static enum cs_status move_on_lane(struct cs_cuda_peers *p, const struct cs_device_move *moves,
+                                   int n, cudaStream_t stream, struct cs_err *err)
+{
+    for (int i = 0; i < n; i++)
+        CS_TRY(move_one(p, &moves[i], stream, err));
+    return CS_OK;
+}
+
 enum cs_status cs_cuda_peers_move(struct cs_cuda_peers *peers, const struct cs_device_move *moves,
                                   int n, cudaStream_t stream, struct cs_err *err)
 {
+    if (peers->is_lane)
+        return move_on_lane(peers, moves, n, stream, err);
     bool goes[MOST_RANKS] = {}, comes[MOST_RANKS] = {};
     CS_CUDA(err, cudaEventRecord(peers->asked, stream));
     for (int i = 0; i < n; i++) {
@@ -223,10 +267,11 @@ enum cs_status cs_cuda_peers_move(struct cs_cuda_peers *peers, const struct cs_d
         if (m->peer == peers->rank)
             continue;
         bool *const is_met = m->is_send ? &goes[m->peer] : &comes[m->peer];
+        const cudaStream_t own = m->is_send ? peer->out : peer->in;
         if (!*is_met)
-            CS_CUDA(err, cudaStreamWaitEvent(m->is_send ? peer->out : peer->in, peers->asked, 0));
+            CS_CUDA(err, cudaStreamWaitEvent(own, peers->asked, 0));
         *is_met = true;
-        CS_TRY(m->is_send ? push(peers, m, err) : pull(peers, m, err));
+        CS_TRY(move_one(peers, m, own, err));
     }
     CS_TRY(keep(peers->rank, moves, n, stream, err));
     for (int r = 0; r < peers->n; r++) {
@@ -249,9 +294,9 @@ void cs_cuda_peers_abort(struct cs_cuda_peers *peers)
         cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         return;
     for (int r = 0; r < p->n; r++) {
-        (void)p->write(stream, arrivals(p, p->window, r), p->peer[r].taken + FAR,
+        (void)p->write(stream, arrivals(p, p->rank, r), p->peer[r].taken + FAR,
                        CU_STREAM_WRITE_VALUE_DEFAULT);
-        (void)p->write(stream, freed(p, p->window, r), p->peer[r].sent + FAR,
+        (void)p->write(stream, freed(p, p->rank, r), p->peer[r].sent + FAR,
                        CU_STREAM_WRITE_VALUE_DEFAULT);
     }
     cudaStreamSynchronize(stream);

@@ -5,7 +5,8 @@
  * counters. A piece is pushed into the ring of the peer, whose counter of arrivals then says so; the peer
  * copies it to where it belongs and raises this rank's counter of what is free again. Streams wait for
  * counters, the host for nobody. Each direction between two ranks has a stream of its own, so that what
- * waits holds up nothing else: it needs the one counterpart only, which is on its way. */
+ * waits holds up nothing else: it needs the one counterpart only, which is on its way. Of a lane, whose
+ * messages go from rank 0 to rank 1, that is the caller's. */
 #ifndef CS_CUDA_COMM_PEERS_CUH
 #define CS_CUDA_COMM_PEERS_CUH
 
@@ -16,7 +17,7 @@ struct cs_cuda_peers;
 enum { CS_CUDA_PEERS_HANDLE = 64 };
 
 /* This rank's window, and what others open it by. The current device's. */
-enum cs_status cs_cuda_peers_new(int rank, int n, char handle[CS_CUDA_PEERS_HANDLE],
+enum cs_status cs_cuda_peers_new(int rank, int n, bool is_lane, char handle[CS_CUDA_PEERS_HANDLE],
                                  struct cs_cuda_peers **out, struct cs_err *err);
 /* The window of a rank, the own one too, for which nothing is to do. CS_UNSUPPORTED: it cannot be reached. */
 enum cs_status cs_cuda_peers_open(struct cs_cuda_peers *peers, int rank, const char *handle,

@@ -311,8 +311,8 @@ enum cs_status cs_cuda_status_of(cudaError_t code)
 }
 
 /* copy engines reach nobody */
-enum cs_status cs_cuda_peers_new(int, int, char[CS_CUDA_PEERS_HANDLE], struct cs_cuda_peers **out,
-                                 struct cs_err *)
+enum cs_status cs_cuda_peers_new(int, int, bool, char[CS_CUDA_PEERS_HANDLE],
+                                 struct cs_cuda_peers **out, struct cs_err *)
 {
     *out = nullptr;
     return CS_UNSUPPORTED;

@@ -184,15 +184,8 @@ static void half_fwd(struct pass *p, const struct products *of)
 static void half_bwd(struct pass *p, const struct products *of)
 {
     const bool trains = p->of->layer->needs_weight_grad;
-    if (!p->of->ranks.splits_rows && !trains) {
-        sum_in_groups(p, of->first_data);
-        return;
-    }
     if (!p->of->ranks.splits_rows) {
-        const int64_t bytes = p->of->work.tokens * row_bytes(p->of),
-                      sum = begin(p, sum_of(p->of, bytes));
-        compute(p, of->first_weight);
-        cs_lanes_await(&p->lanes, sum);
+        sum_in_groups(p, of->first_data);
         return;
     }
     gather_beside(p, of->second_data);

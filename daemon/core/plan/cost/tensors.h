@@ -9,8 +9,8 @@
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/tensor_share.h"
 
-/* On devices second products are made in groups of rows, so that the sum of one is beside the product of the next: so many
- * at most, each with as many bytes to sum at least. */
+/* On devices products are made in groups of rows, so that the sum of one is beside the product of the next: so many at
+ * most, each with as many bytes to sum at least. */
 enum { CS_TENSORS_GROUPS = 8, CS_TENSORS_GROUP_BYTES = 8 << 20 };
 
 /* Ranks that share a branch; 1: none do. */
@@ -33,7 +33,7 @@ struct cs_tensor_layer {
  * products take from these.
  *
  * Rows whole: the second product of each half of a block is followed by a sum of all rows (all-reduce), as is the data
- * gradient of its first one, which the gradient of its weights hides. Split: in front of each first product, and of the
+ * gradient of its first one; large ones go in groups of rows, each beside the product of the next. Split: in front of each first product, and of the
  * data gradient of each second one, rows come from one rank after the other (shifts) while products of those that are
  * here run; behind second products, and data gradients of first ones, parts go while the others are made. Where weights
  * train the input comes once more. What comes first and goes last has nothing beside it. CPU ranks hide nothing.

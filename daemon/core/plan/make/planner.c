@@ -290,7 +290,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     CS_TRY(cs_zero_stages(spec, graph, p.plan, err));
     CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
     cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
-    cs_stage_step_costs(p.graph, cluster->device, p.source.profile, p.plan);
+    cs_stage_step_costs(p.graph, cluster, p.source.profile, p.plan);
     cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
     cs_zero_times(p.graph, cluster->device, p.cost, p.placing.schedule->splits_backward, p.plan);
     cs_plan_primitive_times(p.plan, cluster);

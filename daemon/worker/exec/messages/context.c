@@ -131,6 +131,22 @@ static void start_on_device(void *user, int32_t which, const struct cs_context_e
     note(exec, cs_context_comm_start(peers->comm, which, x->move, x->n, &err), &err);
 }
 
+/* The number of it is not asked for: nobody awaits it. */
+static void move_on_device(void *user, int32_t which, const struct cs_context_exchange *x)
+{
+    const struct cs_exec_peers *peers = user;
+    struct cs_exec *exec = peers->exec;
+    struct cs_err err = {0};
+    (void)which;
+    if (x->sum != NULL) {
+        count_sum(exec, peers->n, x);
+        note(exec, cs_context_comm_sum_now(peers->comm, x->sum, x->sum_n, x->sum_type, &err), &err);
+        return;
+    }
+    count_moves(exec, peers, x);
+    note(exec, cs_context_comm_move(peers->comm, x->move, x->n, &err), &err);
+}
+
 static void finish_on_device(void *user, int32_t which)
 {
     const struct cs_exec_peers *peers = user;
@@ -186,6 +202,7 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
         .place = at.cp,
         .start = is_host ? start_on_host : start_on_device,
         .finish = is_host ? finish_on_host : finish_on_device,
+        .move = is_host ? NULL : move_on_device,
         .user = &exec->context_peers,
     };
     exec->tensors = exec->context;

@@ -36,8 +36,8 @@
  * whole vector; between the sizes of points, [bytes, nanoseconds], what lies between these (at most four, smaller ones
  * first; absent: the line). While the device computes their bytes go at beside_bytes_per_s, and computing loses the part slows of its
  * speed (core/plan/cost/links/beside.h). Both of them may be absent: nothing was measured beside computing, as of CPU ranks,
- * whose exchanges do not run beside it, and in older files. "copy_engines" true: of a "shift" between GPUs, which copy
- * engines moved, else NCCL. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links/links.h).
+ * whose exchanges do not run beside it, and in older files. "copy_engines" true: of a "shift" or "send" between GPUs, which
+ * copy engines moved, else NCCL. From the first "all-reduce" of the largest group follows what rings take (core/plan/cost/links/links.h).
  *
  * fwd_input, fwd_weight, prepare, step, links and precision may be absent: nothing was measured, and
  * planners take 0, or for the step its bytes. So may what was measured with state in bf16 (older

@@ -62,6 +62,8 @@ struct cs_rank_needs cs_rank_needs(const struct cs_needs_of *of, int32_t rank, i
         ep = shape.ep > ep ? shape.ep : ep;
     }
     if (of->cluster != NULL)
-        out.windows = cs_window_bytes(of->cluster->device, of->cluster->devices_per_node, tp, ep);
+        out.windows =
+            cs_window_bytes(of->cluster->device, of->cluster->devices_per_node, tp, ep) +
+            cs_channel_window_bytes(of->cluster, of->plan, cs_plan_rank_of(of->plan, 0, rank));
     return out;
 }

@@ -5,6 +5,7 @@
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/basis/profile.h"
 #include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/windows.h"
 #include "core/plan/cost/stage/zero.h"
 
 /* On one rank the tied head reads the embedding's weights, which are updated once; fp32 gradients
@@ -55,30 +56,15 @@ static int64_t tied_copy(const struct cs_graph *graph, const struct cs_plan *pla
     return table->is_trainable ? table->count : 0;
 }
 
-/* channels of a rank: peers that it sends to, and that it receives from */
-static int32_t channels_of(const struct cs_plan *plan, int32_t rank)
-{
-    int32_t n = 0;
-    for (int32_t peer = 0; peer < plan->n_ranks; peer++) {
-        bool sends = false, receives = false;
-        for (int32_t e = 0; peer != rank && e < plan->n_edges; e++) {
-            const struct cs_edge *edge = &plan->edges[e];
-            const int32_t from = plan->stages[edge->from].rank, to = plan->stages[edge->to].rank;
-            const bool is_out = from == rank && to == peer, is_in = from == peer && to == rank;
-            sends |= is_out || (is_in && edge->has_grad);
-            receives |= is_in || (is_out && edge->has_grad);
-        }
-        n += (int32_t)sends + (int32_t)receives;
-    }
-    return n;
-}
-
 /* Layers were measured on a device that they had to themselves. */
-static void share_device(const struct cs_device_class *device, struct cs_plan *plan)
+static void share_device(const struct cs_cluster *cluster, struct cs_plan *plan)
 {
+    const struct cs_device_class *device = cluster->device;
     for (int32_t s = 0; s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
-        const int64_t left = device->units - CS_CHANNEL_UNITS * channels_of(plan, stage->rank);
+        const int32_t channels =
+            cs_channels_without_window(cluster, plan, cs_plan_rank_of(plan, 0, stage->rank));
+        const int64_t left = device->units - (int64_t)CS_CHANNEL_UNITS * channels;
         if (left <= 0 || left >= device->units)
             continue;
         stage->fwd_ns = cs_scale(stage->fwd_ns, device->units, left);
@@ -87,14 +73,15 @@ static void share_device(const struct cs_device_class *device, struct cs_plan *p
     }
 }
 
-void cs_stage_step_costs(const struct cs_graph *graph, const struct cs_device_class *device,
+void cs_stage_step_costs(const struct cs_graph *graph, const struct cs_cluster *cluster,
                          const struct cs_profile *profile, struct cs_plan *plan)
 {
+    const struct cs_device_class *device = cluster->device;
     const struct cs_state_bytes state = cs_state_bytes(graph->keeps_bf16, device);
     struct cs_profile_step step;
     const enum cs_step_source source = cs_profile_step(profile, graph->keeps_bf16, &step);
     if (profile)
-        share_device(device, plan);
+        share_device(cluster, plan);
     for (int32_t s = 0; profile && s < plan->n_stages; s++) {
         struct cs_stage *stage = &plan->stages[s];
         const struct cs_layer *first = &graph->layers[graph->branches[stage->branch].first_layer];
