@@ -98,3 +98,15 @@ int64_t cs_search_layer_ns(const struct cs_search_layer *layer, enum cs_search_c
                ? layer->blind_ns
                : layer->fwd_ns + layer->bwd_input_ns + layer->bwd_weight_ns + layer->redo_ns;
 }
+
+int64_t cs_search_time(const struct cs_search_plan *plan)
+{
+    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
+}
+
+double cs_search_job_time(const struct cs_search_plan *plan)
+{
+    const bool is_known = plan->runs && plan->job.step_ns > 0 && plan->step_ns > 0;
+    const double times = is_known ? (double)plan->job.step_ns / (double)plan->step_ns : 1;
+    return (double)cs_search_time(plan) * times;
+}

@@ -97,6 +97,8 @@ void cs_search_explain(const struct cs_search_problem *problem,
                        const struct cs_search_options *options, const struct cs_found *best,
                        const struct cs_search_plan *unbound, struct cs_arena *arena,
                        struct cs_search_result *result);
+/* of a step; of sampled batches the mean */
+int64_t cs_search_time(const struct cs_search_plan *plan);
 /* Its step as the job has it, where a job runs it and that is known; of sampled batches in proportion. */
 double cs_search_job_time(const struct cs_search_plan *plan);
 /* what a plan takes longer than the best, and by what */

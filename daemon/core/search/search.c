@@ -119,19 +119,14 @@ static bool is_repeated(const struct searcher *s, const struct cs_enumeration *a
     return alike >= ALIKE;
 }
 
-static int64_t time_of(const struct cs_search_plan *plan)
-{
-    return plan->mean_ns > 0 ? plan->mean_ns : plan->step_ns;
-}
-
 static int by_time(const void *a, const void *b)
 {
     const struct cs_search_plan *x = ((const struct cs_found *)a)->plan,
                                 *y = ((const struct cs_found *)b)->plan;
     if ((x->mean_ns > 0) != (y->mean_ns > 0))
         return x->mean_ns > 0 ? -1 : 1;
-    if (time_of(x) != time_of(y))
-        return time_of(x) < time_of(y) ? -1 : 1;
+    if (cs_search_time(x) != cs_search_time(y))
+        return cs_search_time(x) < cs_search_time(y) ? -1 : 1;
     if (x->peak_bytes != y->peak_bytes)
         return x->peak_bytes < y->peak_bytes ? -1 : 1;
     if (x->n_ranks != y->n_ranks)
@@ -249,9 +244,10 @@ static void add_comparison(struct searcher *s, struct cs_search_plan *plan)
     if (!blind || plan == blind)
         return;
     char step[CS_UNITS_CAP];
-    cs_duration_print(step, sizeof step, (uint64_t)time_of(blind));
-    plan->why = cs_arena_printf(s->arena, "%s; a frozen-blind planner would take %s (%.2fx)",
-                                plan->why, step, (double)time_of(blind) / (double)time_of(plan));
+    cs_duration_print(step, sizeof step, (uint64_t)cs_search_time(blind));
+    plan->why =
+        cs_arena_printf(s->arena, "%s; a frozen-blind planner would take %s (%.2fx)", plan->why,
+                        step, (double)cs_search_time(blind) / (double)cs_search_time(plan));
 }
 
 /* the branches' shares in the work of many samples */
@@ -336,13 +332,6 @@ static void drop_repeated(struct searcher *s)
             s->found[same] = s->found[i];
     }
     s->n_found = n;
-}
-
-double cs_search_job_time(const struct cs_search_plan *plan)
-{
-    const bool is_known = plan->runs && plan->job.step_ns > 0 && plan->step_ns > 0;
-    const double times = is_known ? (double)plan->job.step_ns / (double)plan->step_ns : 1;
-    return (double)time_of(plan) * times;
 }
 
 static int by_job_time(const void *a, const void *b)
