@@ -68,6 +68,7 @@ struct search {
     int32_t n_near;
     int32_t *beside; /* (n_edges) edges between these with rows of the same branch */
     int32_t n_beside;
+    int32_t *latest; /* (n_uses, n_near) of each buffer the latest clocks of all that lie there */
 };
 
 static int32_t rank_of(const struct cs_buffers *of, int32_t stage)
@@ -239,6 +240,7 @@ static void list_uses(struct search *s, int32_t edge)
     }
     qsort(s->use, (size_t)s->n_uses, sizeof *s->use, by_place);
     int32_t *known = CS_NEW_ARRAY(s->of->scratch, int32_t, 2 * (int64_t)s->n_uses * s->n_near + 1);
+    s->latest = CS_NEW_ARRAY(s->of->scratch, int32_t, (int64_t)s->n_uses * s->n_near + 1);
     for (int32_t i = 0; i < s->n_uses; i++) {
         s->use[i].clock = known + 2 * (int64_t)i * s->n_near;
         s->use[i].mark = s->use[i].clock + s->n_near;
@@ -272,13 +274,27 @@ static void list_beside(struct search *s, int32_t edge)
 }
 
 /* with all that lie there: that one follows the next and that a third does not prove that it
- * follows the third, for the one between may have no rows */
+ * follows the third, for the one between may have no rows. Most often a rank's latest clock is not behind already. */
 static bool fits(const struct search *s, const struct use *use, int32_t buffer)
 {
+    const int32_t *latest = s->latest + (int64_t)buffer * s->n_near;
+    for (int32_t r = 0; r < s->n_near; r++)
+        if (latest[r] <= use->mark[r])
+            return true;
     for (const struct use *other = use; other-- > s->use;)
         if (other->buffer == buffer && !follows(s, other, use))
             return false;
     return true;
+}
+
+/* in this buffer, which nothing else or others have as well */
+static void put(const struct search *s, struct use *use, int32_t buffer, bool is_first)
+{
+    int32_t *latest = s->latest + (int64_t)buffer * s->n_near;
+    use->buffer = buffer;
+    for (int32_t r = 0; r < s->n_near; r++)
+        if (is_first || use->clock[r] > latest[r])
+            latest[r] = use->clock[r];
 }
 
 int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank, int32_t *buffer)
@@ -296,7 +312,7 @@ int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank
         int32_t b = 0;
         while (b < n && (is_apart || !fits(&s, use, b)))
             b++;
-        use->buffer = b;
+        put(&s, use, b, b == n);
         n = b == n ? n + 1 : n;
         if (buffer != NULL)
             buffer[use->slot * FLOWS + use->is_grad] = b;

@@ -116,7 +116,7 @@ enum cs_status cs_search_check_runs(const struct cs_search_plan *plan, const str
     struct cs_arena *arena = cs_arena_new(0);
     struct cs_plan *made = NULL;
     const struct cs_spec tried = spec_of(plan, spec);
-    enum cs_status status = cs_plan_make(&tried, graph, cluster, arena, &made, err);
+    enum cs_status status = cs_plan_try(&tried, graph, cluster, arena, &made, err);
     if (status == CS_OK)
         status = cs_plan_check_runs(made, err);
     if (status == CS_OK && figures)

@@ -306,6 +306,14 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
     return CS_OK;
 }
 
+enum cs_status cs_plan_try(const struct cs_spec *spec, const struct cs_graph *graph,
+                           const struct cs_cluster *cluster, struct cs_arena *arena,
+                           struct cs_plan **out, struct cs_err *err)
+{
+    int32_t full;
+    return make_once(spec, graph, cluster, arena, out, &full, err);
+}
+
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err)

@@ -19,6 +19,11 @@
 enum cs_status cs_plan_make(const struct cs_spec *spec, const struct cs_graph *graph,
                             const struct cs_cluster *cluster, struct cs_arena *arena,
                             struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
+/* The same for one of many, as searches look at: what does not fit in memory is not told what would, which takes a plan for
+ * each setting that might. */
+enum cs_status cs_plan_try(const struct cs_spec *spec, const struct cs_graph *graph,
+                           const struct cs_cluster *cluster, struct cs_arena *arena,
+                           struct cs_plan **out, struct cs_err *err) CS_NODISCARD;
 /* The budgets of a slot for a spec: what cs_plan_make fills plan->budget with. */
 enum cs_status cs_plan_budget(const struct cs_spec *spec, const struct cs_graph *graph,
                               struct cs_slot_budget *out, struct cs_err *err) CS_NODISCARD;
