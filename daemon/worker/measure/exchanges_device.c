@@ -102,7 +102,7 @@ static enum cs_status after(struct cs_link_rank *m, struct cs_err *err)
     const struct cs_device_ops *mem = m->device->mem;
     if (!is_apart(m))
         return CS_OK;
-    CS_TRY(mem->event_record(m->device->handle, m->over, m->on, err));
+    CS_TRY(mem->event_record(m->device->handle, m->over, m->side, err));
     return mem->stream_wait(m->device->handle, m->device->stream, m->over, err);
 }
 
@@ -118,7 +118,7 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
     for (int r = 0; r < m->comm->n_ranks; r++)
         rank[r] = r;
     const struct cs_device_ops *mem = m->device->mem;
-    CS_TRY(mem->stream_create(m->device->handle, &m->on, err));
+    CS_TRY(mem->stream_create(m->device->handle, &m->side, err));
     CS_TRY(mem->event_create(m->device->handle, &m->asked, err));
     CS_TRY(mem->event_create(m->device->handle, &m->over, err));
     CS_TRY(cs_device_alloc(m->device, m->bytes, (void **)&m->mine, err));
