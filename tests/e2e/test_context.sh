@@ -111,15 +111,15 @@ local found = cs.search {
   encoder_rows = { vision = 64 }, parallel = { vision = { pp = 1, cp = 1 } }, compare = false, runs = true,
 }
 local best = found:plans()[1]
-assert(best.runs and best.parallel.llm.cp == 2, "cp " .. best.parallel.llm.cp)
+assert(best.runs and best.parallel.llm.cp == 3, "cp " .. best.parallel.llm.cp)
 return cs.job {
   plan = found:plan(), data = cs.data.llava { json = "data/mixed.json", images = "data/images" },
   optimizer = cs.optim.adamw { lr = 2e-3 }, batch_samples = 6, steps = 4,
 }
 LUA
 expect_rc 0 "$C" plan found.lua
-expect_text "split over 2 ranks of every stage of llm (lpt)"
-ranks_are "$(done_job found.lua)" 3
+expect_text "split over 3 ranks of every stage of llm (lpt)"
+ranks_are "$(done_job found.lua)" 4
 
 # --- many lengths: short slots stay on one rank where a search finds that steps take less, and the one that is picked
 # is run so; slots that are all as long as can be are left alone
