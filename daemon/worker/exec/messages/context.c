@@ -202,13 +202,13 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
         .place = at.cp,
         .start = is_host ? start_on_host : start_on_device,
         .finish = is_host ? finish_on_host : finish_on_device,
-        .move = is_host ? NULL : move_on_device,
         .user = &exec->context_peers,
     };
     exec->tensors = exec->context;
     exec->tensors.n = shape.tp;
     exec->tensors.place = at.tp;
     exec->tensors.sums = !is_host;
+    exec->tensors.move = is_host ? NULL : move_on_device; /* others were not measured so */
     exec->tensors.user = &exec->tensor_peers;
     exec->all = exec->context;
     exec->all.n = cs_plan_width(exec->config.plan, exec->config.rank);
