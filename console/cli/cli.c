@@ -14,6 +14,7 @@
 #include "console/cli/shared/cli_screen.h"
 #include "core/base/say.h"
 #include "core/base/str.h"
+#include "core/base/system/environment.h"
 #include "core/wire/wire.h"
 
 enum { MAX_OPTIONS = 32 };
@@ -107,6 +108,8 @@ static int run_command(const struct cs_commands *all, const struct cs_command *c
         cs_say(stdout, "cornstarch-console %s\n", CORNSTARCH_VERSION);
         return 0;
     }
+    if (cs_environment_check(&err) != CS_OK)
+        return report(&err, is_json);
     cmd.json = values.common.json;
     cmd.socket = values.common.socket;
     cmd.n = args.n;
@@ -171,6 +174,8 @@ int cs_cli_main(const struct cs_commands *all, int argc, char **argv)
         return code;
     if (at >= argc) {
         code = 0;
+        if (cs_environment_check(&err) != CS_OK)
+            return report(&err, is_json);
         return cs_cli_screen(all, argc, argv, &code, &err) == CS_OK ? code : report(&err, is_json);
     }
     if (argc - at == 2 && strcmp(argv[at + 1], "--help") == 0 && show_group(all, argv[at]))

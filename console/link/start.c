@@ -13,6 +13,7 @@
 
 #include "console/link/paths.h"
 #include "core/base/system/clock.h"
+#include "core/base/system/environment.h"
 #include "core/program/dirs.h"
 #include "net/owner.h"
 #include "net/unix.h"
@@ -190,14 +191,14 @@ static enum cs_status start_daemon(const char *state, struct cs_err *err)
     CS_TRY(cs_dir_self(self, err));
     CS_TRY(cs_path(program, err, "%s/cornstarchd", self));
     CS_TRY(cs_path(log, err, "%s/daemon.log", state));
-    const char *given = getenv("CORNSTARCH_RUNTIME_DIR");
+    const char *given = cs_variable_text(CS_VAR_RUNTIME_DIR);
     const char *const argv[] = {program,
                                 "--background",
                                 "--log-file",
                                 log,
                                 "--state-dir",
                                 state,
-                                given && given[0] ? "--runtime-dir" : NULL,
+                                given ? "--runtime-dir" : NULL,
                                 runtime,
                                 NULL};
     char *args[CS_ARRAY_LEN(argv)];

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/system/environment.h"
+
 typedef struct nvml_device *device; /* opaque */
 
 enum { OK = 0, NOT_SUPPORTED = 3, LOST = 15, NAME_BYTES = 96 };
@@ -294,14 +296,15 @@ static enum cs_status start(struct cs_gpus *gpus, const char *library, struct cs
 
 enum cs_status cs_gpus_open(const char *library, struct cs_gpus **out, struct cs_err *err)
 {
-    const char *given = library ? library : getenv(CS_GPUS_LIBRARY_VARIABLE);
+    const char *given = library ? library : cs_variable_text(CS_VAR_NVML);
     *out = NULL;
     if (given && strcmp(given, "none") == 0)
-        return cs_fail(err, CS_NOT_FOUND, "GPUs are switched off by %s", CS_GPUS_LIBRARY_VARIABLE);
+        return cs_fail(err, CS_NOT_FOUND, "GPUs are switched off by %s",
+                       cs_variable_row(CS_VAR_NVML)->name);
     struct cs_gpus *gpus = calloc(1, sizeof *gpus);
     if (!gpus)
         return cs_fail(err, CS_NO_MEMORY, "no memory for the list of GPUs");
-    enum cs_status status = start(gpus, given && given[0] ? given : "libnvidia-ml.so.1", err);
+    enum cs_status status = start(gpus, given ? given : "libnvidia-ml.so.1", err);
     if (status != CS_OK) {
         cs_gpus_close(gpus);
         return status;

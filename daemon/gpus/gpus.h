@@ -17,9 +17,6 @@ enum { CS_GPUS_MAX = 64, CS_GPU_PROCESSES = 32 };
 
 #define CS_GPU_UNKNOWN INT64_MIN
 
-/* another library than libnvidia-ml.so.1 for cs_gpus_open(NULL); "none": no GPUs */
-#define CS_GPUS_LIBRARY_VARIABLE "CORNSTARCH_NVML"
-
 struct cs_gpu_process {
     int64_t pid, mem_bytes;
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/say.h"
+#include "core/base/system/environment.h"
 #include "core/program/options.h"
 #include "core/program/process.h"
 #include "runner/runner.h"
@@ -115,7 +116,9 @@ static int run(const char *dir, const struct values *values, int started_fd)
                                             .is_foreground = values->is_foreground,
                                             .hang_ns = values->hang_ns,
                                             .started_fd = started_fd};
-    enum cs_status status = lock_job(dir, (int)values->lock_fd, &lock_fd, &err);
+    enum cs_status status = cs_environment_check(&err);
+    if (status == CS_OK)
+        status = lock_job(dir, (int)values->lock_fd, &lock_fd, &err);
     if (status == CS_OK && values->is_check) {
         status = cs_runner_check(dir, &err);
         goto out;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/status.h"
+#include "core/base/system/environment.h"
 #include "core/program/mdoc.h"
 #include "core/wire/job_state.h"
 #include "core/wire/wire.h"
@@ -156,6 +157,65 @@ static void add_options(struct cs_buf *out, bool is_file)
     cs_buf_adds(out, ".El\n");
 }
 
+/* a line for each sentence */
+static void add_sentences(struct cs_buf *out, const char *text)
+{
+    for (const char *end; (end = strstr(text, ". ")) != NULL; text = end + 2) {
+        struct cs_buf sentence = {0};
+        cs_buf_addf(&sentence, "%.*s.\n", (int)(end - text), text);
+        cs_mdoc_text(out, cs_buf_str(&sentence));
+        cs_buf_free(&sentence);
+    }
+    cs_mdoc_text(out, text);
+    cs_buf_adds(out, ".\n");
+}
+
+static void add_variable(struct cs_buf *out, const struct cs_variable_row *row)
+{
+    cs_buf_addf(out, ".It Ev %s\n", row->name);
+    add_sentences(out, row->help);
+    for (int i = 0; i < CS_VAR_WORDS_MAX && row->words[i].word; i++) {
+        cs_buf_addf(out, "%s.It Cm %s\n", i ? "" : ".Bl -tag -width portable -compact\n",
+                    row->words[i].word);
+        cs_mdoc_text(out, row->words[i].help);
+        cs_buf_addc(out, '\n');
+    }
+    cs_buf_adds(out, row->words[0].word ? ".El\n" : "");
+    if (row->most > 0)
+        cs_buf_addf(out, "From 1 to %d.\n", row->most);
+    cs_buf_adds(out, "Default: ");
+    add_sentences(out, row->dflt);
+}
+
+/* Of one page, inside a list that the page begins and ends. */
+static void add_variables(struct cs_buf *out, enum cs_variable_page page)
+{
+    for (enum cs_variable v = 0; v < CS_VAR_COUNT; v++)
+        if (cs_variable_row(v)->pages & page)
+            add_variable(out, cs_variable_row(v));
+}
+
+/* --list-PROGRAM-variables */
+static bool add_variables_of(struct cs_buf *out, const char *what)
+{
+    static const struct {
+        const char *what;
+        enum cs_variable_page page;
+    } pages[] = {
+        {"--list-console-variables", CS_VAR_OF_CONSOLE},
+        {"--list-daemon-variables",  CS_VAR_OF_DAEMON },
+        {"--list-runner-variables",  CS_VAR_OF_RUNNER },
+        {"--list-worker-variables",  CS_VAR_OF_WORKER },
+    };
+
+    for (size_t i = 0; i < CS_ARRAY_LEN(pages); i++)
+        if (strcmp(pages[i].what, what) == 0) {
+            add_variables(out, pages[i].page);
+            return true;
+        }
+    return false;
+}
+
 enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err *err)
 {
     if (strcmp(what, "--list-messages") == 0)
@@ -166,7 +226,7 @@ enum cs_status cs_docs_print(const char *what, struct cs_buf *out, struct cs_err
         add_options(out, false);
     else if (strcmp(what, "--list-config") == 0)
         add_options(out, true);
-    else
+    else if (!add_variables_of(out, what))
         return cs_fail(err, CS_NOT_FOUND, "no table '%s'", what);
     return CS_OK;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/say.h"
+#include "core/base/system/environment.h"
 #include "core/base/system/log.h"
 #include "core/base/units.h"
 #include "core/program/dirs.h"
@@ -160,6 +161,8 @@ int main(int argc, char **argv)
     if (argc == 2 && strncmp(argv[1], "--list-", 7) == 0)
         return print_table(argv[1]);
     if (cs_config_read(argc, argv, &server.config, &wants_exit, &err) != CS_OK)
+        return fail(&err);
+    if (!wants_exit && cs_environment_check(&err) != CS_OK)
         return fail(&err);
     server.argc = argc;
     server.argv = argv;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/say.h"
+#include "core/base/system/environment.h"
 #include "core/program/process.h"
 #include "core/wire/wire.h"
 #include "worker/boot.h"
@@ -83,6 +84,7 @@ static enum cs_status run(struct cs_control *control, struct cs_boot *boot,
 {
     json_t *msg;
     pthread_t watcher;
+    CS_TRY(cs_environment_check(err));
     CS_TRY(cs_ops_cpu_selfcheck(err));
     CS_TRY(expect(control, "worker.boot", &msg, err));
     CS_TRY(cs_boot_open(msg, boot, err));
@@ -139,6 +141,10 @@ int main(int argc, char **argv)
     if (task == NULL && (argc != 1 || fstat(CONTROL_FD, &st) == -1 || !S_ISSOCK(st.st_mode))) {
         cs_say(stderr, "cornstarch-worker: one rank of a job; cornstarch-runner starts it, with "
                        "its control line on descriptor 3\n");
+        return 1;
+    }
+    if (task != NULL && cs_environment_check(&err) != CS_OK) {
+        cs_say(stderr, "cornstarch-worker: %s\n", err.text);
         return 1;
     }
     if (cs_blas_set_environment())

@@ -1,13 +1,15 @@
-/* Command lines against an option table. */
+/* What users hand to programs: command lines against an option table, and environment variables. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "core/base/system/environment.h"
 #include "core/program/options.h"
 
 struct values {
@@ -240,6 +242,90 @@ static void listing_is_for_machines(void **state)
     cs_buf_free(&out);
 }
 
+static void refused(const char *name, const char *text, const char *why)
+{
+    struct cs_err err = {0};
+    assert_int_equal(setenv(name, text, 1), 0);
+    if (why == NULL) {
+        assert_int_equal(cs_environment_check(&err), CS_OK);
+    } else {
+        assert_int_equal(cs_environment_check(&err), CS_INVALID);
+        if (strstr(err.text, why) == NULL)
+            fail_msg("%s=%s: %s", name, text, err.text);
+    }
+    unsetenv(name);
+}
+
+static void environment_says_what_fits(void **state)
+{
+    static const char copies[] =
+        "the environment variable CORNSTARCH_CHANNEL_COPIES must be engines or nccl, not 'Nccl'";
+
+    static const struct {
+        const char *name, *text, *why; /* NULL: it fits */
+    } rows[] = {
+        {"CORNSTARCH_CHANNEL_COPIES",    "nccl",                NULL                                      },
+        {"CORNSTARCH_CHANNEL_COPIES",    "Nccl",                copies                                    },
+        {"CORNSTARCH_TENSOR_COPIES",     "engines",             NULL                                      },
+        {"CORNSTARCH_TENSOR_COPIES",     "ncc",                 "must be engines or nccl"                 },
+        {"CORNSTARCH_ATTENTION_KERNELS", "mma",                 NULL                                      },
+        {"CORNSTARCH_ATTENTION_KERNELS", "sm90",                "must be mma, portable or own"            },
+        {"CORNSTARCH_GEMM_PLANS",        "measure",             "must be measured or first, not 'measure'"},
+        {"CORNSTARCH_GRAPHS",            "on",                  "must be auto, off or always, not 'on'"   },
+        {"CORNSTARCH_GRAPHS",            "",                    NULL                                      },
+        {"CORNSTARCH_CONTEXT_OWN_FIRST", "0",                   NULL                                      },
+        {"CORNSTARCH_CONTEXT_OWN_FIRST", "yes",                 "must be 1 or 0, not 'yes'"               },
+        {"CORNSTARCH_REPLICA_STREAM",    "fast",                "must be urgent or normal"                },
+        {"CORNSTARCH_REPLICA_CTAS",      "32",                  NULL                                      },
+        {"CORNSTARCH_REPLICA_CTAS",      "33",                  "must be a number from 1 to 32, not '33'" },
+        {"CORNSTARCH_REPLICA_CTAS",      "0",                   "must be a number from 1 to 32"           },
+        {"CORNSTARCH_REPLICA_CTAS",      "4294967297",          "must be a number from 1 to 32"           },
+        {"CORNSTARCH_REPLICA_CTAS",      "8x",                  "must be a number from 1 to 32"           },
+        {"CORNSTARCH_REPLICA_CTAS",      "-1",                  "must be a number from 1 to 32"           },
+        {"CORNSTARCH_CONTEXT_GROUPS",    "1024",                NULL                                      },
+        {"CORNSTARCH_TENSOR_GROUPS",     "1025",                "must be a number from 1 to 1024"         },
+        {"CORNSTARCH_STATE_DIR",         "here",                "must be an absolute path, not 'here'"    },
+        {"CORNSTARCH_RUNTIME_DIR",       "./run",               "must be an absolute path, not './run'"   },
+        {"CORNSTARCH_WORKER",            "/bin/sh",             NULL                                      },
+        {"CORNSTARCH_WORKER",            "/nowhere/worker",     "must be a program that can be run"       },
+        {"CORNSTARCH_FEEDER",            "/etc/passwd",         "must be a program that can be run"       },
+        {"CORNSTARCH_RUNNER",            "runner",              "must be a program that can be run"       },
+        {"CORNSTARCH_NVML",              "none",                NULL                                      },
+        {"CORNSTARCH_NVML",              "libnvidia-ml.so.2",   NULL                                      },
+        {"CORNSTARCH_NVML",              "/nowhere/libnvml.so", "must be none or a library's file"        },
+        {"CORNSTARCH_GRAPH",             "off",                 "did you mean CORNSTARCH_GRAPHS?"         },
+        {"CORNSTARCH_TENSOR_COPYS",      "nccl",                "did you mean CORNSTARCH_TENSOR_COPIES?"  },
+        {"CORNSTARCH_SOURCE",            "/src",                NULL                                      },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++)
+        refused(rows[i].name, rows[i].text, rows[i].why);
+}
+
+static void environment_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(cs_variable_number(CS_VAR_REPLICA_CTAS), 0);
+    setenv("CORNSTARCH_REPLICA_CTAS", "17", 1);
+    assert_int_equal(cs_variable_number(CS_VAR_REPLICA_CTAS), 17);
+    setenv("CORNSTARCH_REPLICA_CTAS", "", 1);
+    assert_int_equal(cs_variable_number(CS_VAR_REPLICA_CTAS), 0);
+    assert_null(cs_variable_text(CS_VAR_REPLICA_CTAS));
+    unsetenv("CORNSTARCH_REPLICA_CTAS");
+    setenv("CORNSTARCH_GRAPHS", "off", 1);
+    assert_true(cs_variable_is(CS_VAR_GRAPHS, "off"));
+    assert_false(cs_variable_is(CS_VAR_GRAPHS, "of"));
+    assert_false(cs_variable_is(CS_VAR_GEMM_PLANS, "off"));
+    unsetenv("CORNSTARCH_GRAPHS");
+    for (enum cs_variable v = 0; v < CS_VAR_COUNT; v++) { /* every row says all of it, in order */
+        const struct cs_variable_row *row = cs_variable_row(v);
+        assert_true(row->pages != 0 && row->help != NULL && row->dflt != NULL);
+        assert_true(row->words[0].word != NULL || row->most > 0 || row->fits != NULL);
+        assert_true(v == 0 || strcmp(cs_variable_row(v - 1)->name, row->name) < 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +339,8 @@ int main(void)
         cmocka_unit_test(one_value_is_set_by_name),
         cmocka_unit_test(help_names_every_option_within_the_width),
         cmocka_unit_test(listing_is_for_machines),
+        cmocka_unit_test(environment_says_what_fits),
+        cmocka_unit_test(environment_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

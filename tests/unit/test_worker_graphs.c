@@ -216,17 +216,26 @@ static void graphs_and_keys_are_bounded(void **state)
     close_bench(&b);
 }
 
-static void names_of_modes_are_checked(void **state)
+static void modes_are_named_in_the_environment(void **state)
 {
-    enum cs_graphs_mode mode;
+    static const struct {
+        const char *name;
+        enum cs_graphs_mode mode;
+    } modes[] = {
+        {"off",    CS_GRAPHS_OFF   },
+        {"always", CS_GRAPHS_ALWAYS},
+        {"auto",   CS_GRAPHS_AUTO  },
+        {"",       CS_GRAPHS_AUTO  },
+    };
     struct cs_graphs *graphs;
     struct cs_device host;
     (void)state;
-    assert_true(cs_graphs_mode_named(NULL, &mode) && mode == CS_GRAPHS_AUTO);
-    assert_true(cs_graphs_mode_named("off", &mode) && mode == CS_GRAPHS_OFF);
-    assert_true(cs_graphs_mode_named("always", &mode) && mode == CS_GRAPHS_ALWAYS);
-    assert_true(cs_graphs_mode_named("auto", &mode) && mode == CS_GRAPHS_AUTO);
-    assert_false(cs_graphs_mode_named("on", &mode));
+    for (size_t i = 0; i < CS_ARRAY_LEN(modes); i++) {
+        setenv("CORNSTARCH_GRAPHS", modes[i].name, 1);
+        assert_int_equal(cs_graphs_mode_wanted(), modes[i].mode);
+    }
+    unsetenv("CORNSTARCH_GRAPHS");
+    assert_int_equal(cs_graphs_mode_wanted(), CS_GRAPHS_AUTO);
     cs_device_cpu(&host); /* the host has none */
     need(cs_graphs_new(&host, NULL, CS_GRAPHS_ALWAYS, &graphs, NULL), NULL);
     assert_null(graphs);
@@ -495,7 +504,7 @@ int main(void)
         cmocka_unit_test(auto_captures_what_launching_holds_up),
         cmocka_unit_test(a_capture_that_fails_harms_nothing),
         cmocka_unit_test(graphs_and_keys_are_bounded),
-        cmocka_unit_test(names_of_modes_are_checked),
+        cmocka_unit_test(modes_are_named_in_the_environment),
         cmocka_unit_test(pieces_end_where_rows_are_ragged),
         cmocka_unit_test(who_watches_is_asked_between_graphs),
         cmocka_unit_test(graphs_change_no_bit),

@@ -362,7 +362,7 @@ static void own_keys_first_agree_with_one_rank(void **state)
     };
 
     (void)state;
-    assert_int_equal(setenv("CORNSTARCH_CONTEXT_LOCAL", "1", 1), 0);
+    assert_int_equal(setenv("CORNSTARCH_CONTEXT_OWN_FIRST", "1", 1), 0);
     for (size_t i = 0; i < 2 * CS_ARRAY_LEN(rows); i++) {
         struct layout_row row = rows[i / 2];
         const bool is_lazy = i % 2 == 1;
@@ -372,7 +372,7 @@ static void own_keys_first_agree_with_one_rank(void **state)
         row.options.slots = LAYOUT_REPLICA_SLOTS;
         layout_agrees_on(is_lazy, row.options, row.ranks);
     }
-    unsetenv("CORNSTARCH_CONTEXT_LOCAL");
+    unsetenv("CORNSTARCH_CONTEXT_OWN_FIRST");
     unsetenv("CORNSTARCH_CONTEXT_GROUPS");
     unsetenv("CORNSTARCH_GRAPHS");
 }

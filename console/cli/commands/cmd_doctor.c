@@ -13,6 +13,7 @@
 #include "console/link/paths.h"
 #include "console/link/start.h"
 #include "core/base/say.h"
+#include "core/base/system/environment.h"
 #include "core/base/units.h"
 #include "core/program/dirs.h"
 #include "core/program/process.h"
@@ -120,13 +121,13 @@ static void check_runtime(json_t *checks)
 {
     char path[CS_PATH_CAP], text[CS_PATH_CAP + 600], why[500] = "";
     struct cs_err err;
-    const char *given = getenv("CORNSTARCH_RUNTIME_DIR");
+    const char *given = cs_variable_text(CS_VAR_RUNTIME_DIR);
     enum cs_status status = cs_client_socket(path, &err);
     if (status == CS_OK) {
         *strrchr(path, '/') = '\0';
         status = cs_dir_check_writable(path, &err);
     }
-    if (status == CS_OK && !(given && given[0]))
+    if (status == CS_OK && !given)
         status = cs_dir_runtime_why(path, why, sizeof why, &err);
     if (status != CS_OK) {
         add_check(checks, "runtime directory", BAD, err.text);

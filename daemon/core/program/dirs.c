@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/system/environment.h"
+
 /* the variable's value when it is an absolute path, as the XDG rules want; else NULL */
 static const char *absolute_env(const char *name)
 {
@@ -17,22 +19,19 @@ static const char *absolute_env(const char *name)
 }
 
 /* *is_given false: the variable is not set */
-static enum cs_status given_dir(const char *name, bool *is_given, char out[CS_PATH_CAP],
+static enum cs_status given_dir(enum cs_variable variable, bool *is_given, char out[CS_PATH_CAP],
                                 struct cs_err *err)
 {
-    const char *value = getenv(name);
-    *is_given = value && value[0];
-    if (!*is_given)
-        return CS_OK;
-    if (value[0] != '/')
-        return cs_fail(err, CS_INVALID, "%s must be an absolute path, not '%s'", name, value);
-    return cs_path(out, err, "%s", value);
+    const char *value = cs_variable_text(variable);
+    *is_given = value != NULL;
+    CS_TRY(cs_variable_check(variable, err));
+    return value != NULL ? cs_path(out, err, "%s", value) : CS_OK;
 }
 
 enum cs_status cs_dir_state(char out[CS_PATH_CAP], struct cs_err *err)
 {
     bool is_given;
-    CS_TRY(given_dir("CORNSTARCH_STATE_DIR", &is_given, out, err));
+    CS_TRY(given_dir(CS_VAR_STATE_DIR, &is_given, out, err));
     if (is_given)
         return CS_OK;
     const char *base = absolute_env("XDG_STATE_HOME");
@@ -82,7 +81,7 @@ enum cs_status cs_dir_runtime_why(char out[CS_PATH_CAP], char *why, size_t cap, 
     struct cs_err first;
     bool is_usable, is_given;
     why[0] = '\0';
-    CS_TRY(given_dir("CORNSTARCH_RUNTIME_DIR", &is_given, out, err));
+    CS_TRY(given_dir(CS_VAR_RUNTIME_DIR, &is_given, out, err));
     if (is_given)
         return CS_OK;
     if (base) {

@@ -89,8 +89,8 @@ static enum cs_status start(struct cs_runner *r, struct cs_child *child, const i
     const char *name = child->rank < 0 ? "cornstarch-feeder" : "cornstarch-worker";
     char path[CS_PATH_CAP], title[240];
     int pair[2] = {-1, -1}, output = -1, all[CS_TRACE_MAX_RANKS + 8];
-    CS_TRY(cs_spawn_path(name, child->rank < 0 ? "CORNSTARCH_FEEDER" : "CORNSTARCH_WORKER", path,
-                         sizeof path, err));
+    CS_TRY(cs_spawn_path(name, child->rank < 0 ? CS_VAR_FEEDER : CS_VAR_WORKER, path, sizeof path,
+                         err));
     CS_TRY(cs_output_open(child, &output, err));
     enum cs_status status = CS_OK;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == -1)

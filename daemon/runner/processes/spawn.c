@@ -202,13 +202,13 @@ enum cs_status cs_spawn(const struct cs_spawn *spawn, pid_t *pid, int *pidfd, st
     return CS_OK;
 }
 
-enum cs_status cs_spawn_path(const char *name, const char *variable, char *out, size_t cap,
+enum cs_status cs_spawn_path(const char *name, enum cs_variable variable, char *out, size_t cap,
                              struct cs_err *err)
 {
     char dir[CS_PATH_CAP];
-    const char *other = getenv(variable);
+    const char *other = cs_variable_text(variable);
     int n;
-    if (other && other[0]) {
+    if (other) {
         n = snprintf(out, cap, "%s", other);
     } else {
         CS_TRY(cs_dir_self(dir, err));

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "core/base/status.h"
+#include "core/base/system/environment.h"
 
 struct cs_spawn {
     const char *path;  /* executable */
@@ -23,7 +24,7 @@ enum cs_status cs_spawn(const struct cs_spawn *spawn, pid_t *pid, int *pidfd,
                         struct cs_err *err) CS_NODISCARD;
 
 /* Directory of our executable "/" name, unless the environment variable says otherwise (tests). */
-enum cs_status cs_spawn_path(const char *name, const char *variable, char *out, size_t cap,
+enum cs_status cs_spawn_path(const char *name, enum cs_variable variable, char *out, size_t cap,
                              struct cs_err *err) CS_NODISCARD;
 
 #endif

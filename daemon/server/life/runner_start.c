@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/str.h"
+#include "core/base/system/environment.h"
 #include "core/base/system/io.h"
 #include "core/program/dirs.h"
 
@@ -94,8 +95,8 @@ static _Noreturn void become_runner(const struct runner_command *c)
 static enum cs_status find_program(char out[CS_PATH_CAP], struct cs_err *err)
 {
     char self[CS_PATH_CAP];
-    const char *other = getenv("CORNSTARCH_RUNNER");
-    if (other && other[0])
+    const char *other = cs_variable_text(CS_VAR_RUNNER);
+    if (other)
         return cs_path(out, err, "%s", other);
     CS_TRY(cs_dir_self(self, err));
     return cs_path(out, err, "%s/cornstarch-runner", self);

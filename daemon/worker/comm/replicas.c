@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/system/environment.h"
 #include "core/plan/groups.h"
 #include "worker/comm/group.h"
 #include "worker/comm/replicas_state.h"
@@ -183,13 +184,9 @@ enum cs_status cs_replicas_collect(struct cs_replicas *replicas, struct cs_param
 /* for comparisons the environment says whether sums of replicas come before what computes */
 static enum cs_status make_stream(struct cs_replicas *r, struct cs_err *err)
 {
-    const char *asked = getenv("CORNSTARCH_REPLICA_STREAM");
-    const bool is_urgent = asked != NULL && strcmp(asked, "urgent") == 0;
-    if (asked != NULL && !is_urgent && strcmp(asked, "normal") != 0)
-        return cs_fail(err, CS_INVALID, "CORNSTARCH_REPLICA_STREAM is \"%s\": urgent or normal",
-                       asked);
-    return is_urgent ? cs_replicas_mem(r)->stream_create_urgent(r->device->handle, &r->stream, err)
-                     : cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err);
+    return cs_variable_is(CS_VAR_REPLICA_STREAM, "urgent")
+               ? cs_replicas_mem(r)->stream_create_urgent(r->device->handle, &r->stream, err)
+               : cs_replicas_mem(r)->stream_create(r->device->handle, &r->stream, err);
 }
 
 static enum cs_status open_nccl(struct cs_replicas *r, struct cs_err *err)

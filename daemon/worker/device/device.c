@@ -1,6 +1,7 @@
 /* Opens the host or a GPU, through the CUDA plugin, as one kind of device; its memory, its copies
  * and the first error of what was enqueued. */
 #include "worker/device/device.h"
+#include "core/base/system/environment.h"
 #include "core/base/system/pages.h"
 #include "core/base/units.h"
 
@@ -61,6 +62,7 @@ static enum cs_status open_plugin(struct cs_device *d, struct cs_err *err)
 static enum cs_status open_cuda(struct cs_device *d, const char *precision, struct cs_err *err)
 {
     int n;
+    CS_TRY(cs_environment_check(err)); /* also what the plugin reads */
     /* loading a kernel late may wait for one that waits for a peer */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     /* streams that share a queue of the device wait for each other: messages would stop
@@ -126,8 +128,7 @@ enum cs_status cs_device_keep(struct cs_device *device, const char *state, struc
 
 static bool measures_plans(const struct cs_device *device)
 {
-    const char *named = getenv("CORNSTARCH_GEMM_PLANS");
-    return device->mem != NULL && named != NULL && strcmp(named, "measured") == 0;
+    return device->mem != NULL && cs_variable_is(CS_VAR_GEMM_PLANS, "measured");
 }
 
 enum cs_status cs_device_tune_at_once(struct cs_device *device, struct cs_err *err)

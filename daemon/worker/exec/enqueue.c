@@ -10,8 +10,7 @@
  * of every action are events; they become times when the step is over.
  *
  * Compute actions that launching holds up are launched as graphs (worker/exec/state/graphs.h). For tests
- * and comparisons the environment says otherwise: CORNSTARCH_GRAPHS=off, =always, or =auto as
- * without it; where it is set, what came of it is said at the end. */
+ * and comparisons the environment says otherwise (CS_VAR_GRAPHS); where it is set, what came of it is said at the end. */
 #include "worker/exec/enqueue.h"
 
 #include <inttypes.h>
@@ -19,23 +18,21 @@
 #include <stdlib.h>
 
 #include "core/base/system/clock.h"
+#include "core/base/system/environment.h"
 #include "worker/exec/actions.h"
 #include "worker/exec/exec.h"
 #include "worker/exec/state/marks.h"
 
 static enum cs_status make_graphs(struct cs_exec *exec, struct cs_err *err)
 {
-    const char *name = getenv("CORNSTARCH_GRAPHS");
-    enum cs_graphs_mode mode;
-    if (!cs_graphs_mode_named(name, &mode))
-        return cs_fail(err, CS_INVALID, "CORNSTARCH_GRAPHS is \"%s\": auto, off or always", name);
-    return cs_graphs_new(exec->config.device, exec->config.graph, mode, &exec->graphs, err);
+    return cs_graphs_new(exec->config.device, exec->config.graph, cs_graphs_mode_wanted(),
+                         &exec->graphs, err);
 }
 
 static void say_graphs(const struct cs_graphs *graphs)
 {
     const struct cs_graphs_counts c = cs_graphs_counts(graphs);
-    if (graphs != NULL && getenv("CORNSTARCH_GRAPHS") != NULL)
+    if (graphs != NULL && cs_variable_text(CS_VAR_GRAPHS) != NULL)
         fprintf(stderr,
                 "graphs: %" PRId64 " of %" PRId64 " pieces and %" PRId64 " of %" PRId64
                 " calls replayed, %" PRId64 " pieces known; %" PRId64 " captures, %" PRId64

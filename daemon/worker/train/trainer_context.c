@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/system/environment.h"
 #include "core/wire/wire.h"
 #include "worker/layer/share.h"
 #include "worker/slot/split.h"
@@ -48,16 +49,11 @@ static struct cs_tp_share words_of(const struct cs_trainer *t, const struct cs_r
     return cs_tp_share(t->tables->vocab, (struct cs_tp){.ranks = ranks, .at = at->tp});
 }
 
-/* For tests and comparisons the environment says whether tiles of the own keys come first. */
-static enum cs_status choose_own_first(bool *own_first, struct cs_err *err)
+/* Whether tiles of the own keys come first: as the plan says, for tests and comparisons as the environment does. */
+static bool has_own_first(bool is_planned)
 {
-    const char *asked = getenv("CORNSTARCH_CONTEXT_OWN_FIRST");
-    if (asked == NULL)
-        return CS_OK;
-    *own_first = strcmp(asked, "1") == 0;
-    return *own_first || strcmp(asked, "0") == 0
-               ? CS_OK
-               : cs_fail(err, CS_INVALID, "CORNSTARCH_CONTEXT_OWN_FIRST is \"%s\": 0 or 1", asked);
+    return is_planned ? !cs_variable_is(CS_VAR_CONTEXT_OWN_FIRST, "0")
+                      : cs_variable_is(CS_VAR_CONTEXT_OWN_FIRST, "1");
 }
 
 enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
@@ -85,10 +81,9 @@ enum cs_status cs_trainer_split_rows(struct cs_trainer *t, struct cs_err *err)
         .rows_each = plan->context_rows,
         .how = t->config.spec->context,
         .moves_heads = plan->moves_heads,
-        .own_first = plan->keys_own_first,
+        .own_first = has_own_first(plan->keys_own_first),
         .tp = {.ranks = shape.tp, .at = at.tp}
     };
-    CS_TRY(choose_own_first(&config.own_first, err));
     return cs_split_tables(t->tables, &config, err);
 }
 

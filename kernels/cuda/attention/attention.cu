@@ -3,7 +3,8 @@
  * everything else to the portable path. Also the merging of partial results.
  *
  * For tests and comparisons the environment can take kernels out: CORNSTARCH_ATTENTION_KERNELS=mma
- * leaves out those of the card, =portable those as well that every card can run. */
+ * leaves out those of the card, =portable those as well that every card can run. Whoever opens the plugin has refused
+ * what is neither (core/base/system/environment.h). */
 #include <stdlib.h>
 #include <string.h>
 

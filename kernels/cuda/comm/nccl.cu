@@ -403,25 +403,28 @@ static enum cs_status connect(struct comm *c, enum cs_device_comm_kind kind, int
     return status;
 }
 
-/* for comparisons the environment says how many sums of replicas may take */
-static enum cs_status most_ctas(enum cs_device_comm_kind kind, int *most, struct cs_err *err)
+/* ---- what the environment says for comparisons: whoever opens the plugin has refused what does not fit ---- */
+
+/* nullptr: not set, or empty */
+static const char *asked_for(const char *variable)
 {
-    const char *asked = kind == CS_DEVICE_COMM_GROUP ? getenv("CORNSTARCH_REPLICA_CTAS") : nullptr;
-    char *end = nullptr;
-    *most = asked != nullptr ? (int)strtol(asked, &end, 10) : ctas[kind].most;
-    if (asked != nullptr && (end == asked || *end != '\0' || *most < 1 || *most > 32))
-        return cs_cuda_fail(err, __FILE__, __LINE__, CS_INVALID,
-                            "CORNSTARCH_REPLICA_CTAS is \"%s\": a number from 1 to 32", asked);
-    return CS_OK;
+    const char *text = getenv(variable);
+    return text != nullptr && text[0] != '\0' ? text : nullptr;
 }
 
-/* unless the environment wants it otherwise, for comparisons */
+static int most_ctas(enum cs_device_comm_kind kind)
+{
+    const char *asked =
+        kind == CS_DEVICE_COMM_GROUP ? asked_for("CORNSTARCH_REPLICA_CTAS") : nullptr;
+    return asked != nullptr ? atoi(asked) : ctas[kind].most;
+}
+
 static bool goes_by_engines(enum cs_device_comm_kind kind)
 {
     const char *variable = kind == CS_DEVICE_COMM_SUMS        ? "CORNSTARCH_TENSOR_COPIES"
                            : kind == CS_DEVICE_COMM_COPY_LANE ? "CORNSTARCH_CHANNEL_COPIES"
                                                               : nullptr;
-    const char *asked = variable != nullptr ? getenv(variable) : nullptr;
+    const char *asked = variable != nullptr ? asked_for(variable) : nullptr;
     return variable != nullptr && (asked == nullptr || strcmp(asked, "nccl") != 0);
 }
 
@@ -431,7 +434,7 @@ static enum cs_status begin_together(const struct nccl *n, struct comm *c, ncclU
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     config.minCTAs = ctas[kind].least;
-    CS_TRY(most_ctas(kind, &config.maxCTAs, err));
+    config.maxCTAs = most_ctas(kind);
     CS_TRY(told(n, "ncclCommInitRankConfig",
                 n->ncclCommInitRankConfig(&c->nccl, c->n, id, c->rank, &config), err));
     if (goes_by_engines(kind))

@@ -2,9 +2,8 @@
  * thread, one at a time, and awaited; on a device enqueued. */
 #include "worker/exec/messages/context.h"
 
-#include <stdlib.h>
-
 #include "core/base/system/clock.h"
+#include "core/base/system/environment.h"
 #include "core/plan/context.h"
 #include "core/plan/groups.h"
 #include "worker/layer/tensors.h"
@@ -156,22 +155,13 @@ static void finish_on_device(void *user, int32_t which)
 
 /* Groups of heads (worker/model/halves/context_groups.h), and of rows that are summed: where they travel beside
  * computing, with as many bytes as fill the links. For tests and comparisons the environment says
- * otherwise: CORNSTARCH_CONTEXT_GROUPS and CORNSTARCH_TENSOR_GROUPS are how many, of any size. How many are worth it was
- * measured (tests/bench/RESULTS.md). */
-enum { MOST_GROUPS = 1024 };
-
-static enum cs_status set_groups(struct cs_context *context, bool is_host, int32_t most,
-                                 int64_t bytes, const char *variable, struct cs_err *err)
+ * otherwise: how many, of any size. How many are worth it was measured (tests/bench/RESULTS.md). */
+static void set_groups(struct cs_context *context, bool is_host, int32_t most, int64_t bytes,
+                       enum cs_variable variable)
 {
-    const char *asked = getenv(variable);
-    char *end = NULL;
-    const long groups = asked != NULL ? strtol(asked, &end, 10) : 0;
-    if (asked != NULL && (end == asked || *end != '\0' || groups < 1 || groups > MOST_GROUPS))
-        return cs_fail(err, CS_INVALID, "%s is \"%s\": a number from 1 to %d", variable, asked,
-                       MOST_GROUPS);
-    context->groups = asked != NULL ? (int32_t)groups : is_host ? 1 : most;
-    context->group_bytes = asked != NULL ? 0 : bytes;
-    return CS_OK;
+    const int32_t asked = cs_variable_number(variable);
+    context->groups = asked > 0 ? asked : is_host ? 1 : most;
+    context->group_bytes = asked > 0 ? 0 : bytes;
 }
 
 static void open_experts(struct cs_exec *exec, const struct cs_rank_shape *shape, int own)
@@ -191,7 +181,7 @@ static void open_experts(struct cs_exec *exec, const struct cs_rank_shape *shape
                                .rank = group >= 0 ? plan->group[group].rank : NULL};
 }
 
-enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
+void cs_exec_open_context(struct cs_exec *exec)
 {
     const bool is_host = exec->config.device->mem == NULL;
     const struct cs_rank_shape shape = cs_plan_rank_shape(exec->config.plan, exec->config.rank);
@@ -223,10 +213,10 @@ enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
     open_experts(exec, &shape, own);
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
-    CS_TRY(set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
-                      "CORNSTARCH_CONTEXT_GROUPS", err));
-    return set_groups(&exec->tensors, is_host, CS_TENSORS_GROUPS, CS_TENSORS_GROUP_BYTES,
-                      "CORNSTARCH_TENSOR_GROUPS", err);
+    set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
+               CS_VAR_CONTEXT_GROUPS);
+    set_groups(&exec->tensors, is_host, CS_TENSORS_GROUPS, CS_TENSORS_GROUP_BYTES,
+               CS_VAR_TENSOR_GROUPS);
 }
 
 void cs_exec_close_context(struct cs_exec *exec)

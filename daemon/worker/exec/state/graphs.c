@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/system/clock.h"
+#include "core/base/system/environment.h"
 #include "worker/device/tape.h"
 #include "worker/exec/state/graph_cache.h"
 
@@ -57,17 +58,11 @@ struct cs_graphs {
     struct cs_graphs_counts counts;
 };
 
-bool cs_graphs_mode_named(const char *name, enum cs_graphs_mode *out)
+enum cs_graphs_mode cs_graphs_mode_wanted(void)
 {
-    static const char *const names[] = {
-        [CS_GRAPHS_AUTO] = "auto", [CS_GRAPHS_OFF] = "off", [CS_GRAPHS_ALWAYS] = "always"};
-    *out = CS_GRAPHS_AUTO;
-    for (size_t i = 0; name != NULL && i < CS_ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum cs_graphs_mode)i;
-            return true;
-        }
-    return name == NULL;
+    return cs_variable_is(CS_VAR_GRAPHS, "always") ? CS_GRAPHS_ALWAYS
+           : cs_variable_is(CS_VAR_GRAPHS, "off")  ? CS_GRAPHS_OFF
+                                                   : CS_GRAPHS_AUTO;
 }
 
 enum cs_status cs_graphs_new(struct cs_device *device, const struct cs_graph *graph,

@@ -62,8 +62,8 @@ struct cs_graphs_counts {
 
 struct cs_graphs;
 
-/* "auto", "off", "always"; NULL is auto. false: none of them */
-bool cs_graphs_mode_named(const char *name, enum cs_graphs_mode *out);
+/* what the environment says (CS_VAR_GRAPHS) */
+enum cs_graphs_mode cs_graphs_mode_wanted(void);
 
 /* *out is NULL for the host and for OFF: every function below accepts that and does nothing.
  * graph: whose layers stages are made of, borrowed as device is. */
