@@ -2,7 +2,7 @@
  *
  * Implementations: comm/socket.c (AF_UNIX stream pairs on a node), later NCCL and simulated.
  * Semantics follow NCCL: messages between two ranks in one direction are a FIFO, both sides know
- * every size. One thread (the worker's communication thread) owns a cs_comm. A dead peer ends every
+ * every size. One thread uses a cs_comm at a time. A dead peer ends every
  * call with CS_PEER_GONE naming the rank; nobody waits for ever (deadline in milliseconds, <= 0:
  * none). */
 #ifndef CS_KERNELS_COMM_H
@@ -27,13 +27,19 @@ struct cs_xfer {
 
 struct cs_comm_table {
     const char *name;
+    /* Another communicator over the same connections, for a second thread; at no time do both have something queued for
+     * one peer. What ends one ends both. The first one closes the connections and is freed last. */
+    enum cs_status (*share)(struct cs_comm *comm, struct cs_comm **out, struct cs_err *err);
     /* Queue one transfer (the struct and its data stay alive until is_done). Transfers complete in
      * FIFO order per (peer, direction); different peers and directions progress independently. Zero
      * bytes: done at once. */
     enum cs_status (*post)(struct cs_comm *comm, struct cs_xfer *xfer, struct cs_err *err);
+    /* Move what can be moved at once; waits for nothing. */
+    enum cs_status (*push)(struct cs_comm *comm, struct cs_err *err);
     /* Move bytes of everything queued. Returns when at least one transfer completed, when wake_fd
      * (-1: none) is readable (the caller drains it), or CS_TIMEOUT after deadline_ms. A dead peer
-     * is noticed only when something is queued for it or arrives from it. */
+     * is noticed only when something is queued for it or arrives from it. Without a wake_fd it looks for a
+     * while before it sleeps. */
     enum cs_status (*progress)(struct cs_comm *comm, int wake_fd, int deadline_ms,
                                struct cs_err *err);
     /* post all, progress until all are done. All transfers of one call progress together (as inside

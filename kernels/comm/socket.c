@@ -5,6 +5,7 @@
  * are emptied and every later call repeats the error. */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,17 @@
 
 #define SOCKET_BUFFER_BYTES (4 << 20)
 
+/* Who waits for its peers alone looks that long before it sleeps: ranks of a stage meet hundreds of times a step, each
+ * time within less than it takes to fall asleep and be woken. Others get the core when they can run. */
+static const int64_t look_ns = 200000;
+
 struct channel {
     struct cs_xfer *head, **tail; /* FIFO; tail points to the next field to fill */
 };
 
 struct socket_comm {
     struct cs_comm base;
+    struct socket_comm *first;     /* whose connections these are: itself, or the one it shares */
     int *fds;                      /* (n_ranks), -1: no connection */
     struct channel (*channels)[2]; /* (n_ranks): receive, send */
     struct pollfd *polls;          /* (n_ranks + 2) */
@@ -88,7 +94,7 @@ static enum cs_status fail_aborted(struct socket_comm *c, struct cs_err *err)
 
 static enum cs_status fail_gone(struct socket_comm *c, int peer, struct cs_err *err)
 {
-    if (atomic_load(&c->is_aborted)) /* our own shutdown looks like an end of stream */
+    if (atomic_load(&c->first->is_aborted)) /* our own shutdown looks like an end of stream */
         return fail_aborted(c, err);
     c->gone_rank = peer;
     break_comm(c, CS_PEER_GONE);
@@ -97,7 +103,7 @@ static enum cs_status fail_gone(struct socket_comm *c, int peer, struct cs_err *
 
 static enum cs_status check_usable(struct socket_comm *c, struct cs_err *err)
 {
-    if (atomic_load(&c->is_aborted))
+    if (atomic_load(&c->first->is_aborted))
         return fail_aborted(c, err);
     if (c->broken == CS_OK)
         return CS_OK;
@@ -171,7 +177,7 @@ static enum cs_status move_all(struct socket_comm *c, int *completed, struct cs_
 static nfds_t collect_polls(struct socket_comm *c, int wake_fd)
 {
     nfds_t n = 0;
-    c->polls[n++] = (struct pollfd){.fd = c->abort_fd, .events = POLLIN};
+    c->polls[n++] = (struct pollfd){.fd = c->first->abort_fd, .events = POLLIN};
     c->polls[n++] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
     for (int p = 0; p < c->base.n_ranks; p++) {
         const int events = (c->channels[p][0].head != NULL ? POLLIN : 0) |
@@ -203,6 +209,18 @@ static enum cs_status wait_ready(struct socket_comm *c, nfds_t n, int64_t deadli
     return CS_OK;
 }
 
+/* Looks for a while whether something completes. */
+static enum cs_status look(struct socket_comm *c, int *completed, struct cs_err *err)
+{
+    const int64_t end_ns = now_ns() + look_ns;
+    while (*completed == 0 && now_ns() < end_ns) {
+        (void)sched_yield();
+        CS_TRY(check_usable(c, err));
+        CS_TRY(move_all(c, completed, err));
+    }
+    return CS_OK;
+}
+
 static enum cs_status progress_until(struct socket_comm *c, int wake_fd, int64_t deadline_ns,
                                      struct cs_err *err)
 {
@@ -210,7 +228,11 @@ static enum cs_status progress_until(struct socket_comm *c, int wake_fd, int64_t
         CS_TRY(check_usable(c, err));
         int completed = 0;
         CS_TRY(move_all(c, &completed, err));
-        const nfds_t n = collect_polls(c, wake_fd);
+        nfds_t n = collect_polls(c, wake_fd);
+        if (completed == 0 && n > 2 && wake_fd == -1) {
+            CS_TRY(look(c, &completed, err));
+            n = collect_polls(c, wake_fd);
+        }
         if (completed > 0 || (n == 2 && wake_fd == -1)) /* or nothing to wait for */
             return CS_OK;
         CS_TRY(wait_ready(c, n, deadline_ns, err));
@@ -223,6 +245,14 @@ static enum cs_status socket_progress(struct cs_comm *comm, int wake_fd, int dea
                                       struct cs_err *err)
 {
     return progress_until((struct socket_comm *)comm, wake_fd, deadline_after(deadline_ms), err);
+}
+
+static enum cs_status socket_push(struct cs_comm *comm, struct cs_err *err)
+{
+    struct socket_comm *c = (struct socket_comm *)comm;
+    int completed = 0;
+    CS_TRY(check_usable(c, err));
+    return move_all(c, &completed, err);
 }
 
 static enum cs_status socket_exchange(struct cs_comm *comm, struct cs_xfer *xfer, int n,
@@ -268,7 +298,7 @@ static enum cs_status socket_allgather(struct cs_comm *comm, const void *mine, v
 /* Sets a flag, wakes and shuts down: legal while another thread is inside a call. */
 static void socket_abort(struct cs_comm *comm)
 {
-    struct socket_comm *c = (struct socket_comm *)comm;
+    struct socket_comm *c = ((struct socket_comm *)comm)->first;
     atomic_store(&c->is_aborted, true);
     (void)eventfd_write(c->abort_fd, 1);
     for (int p = 0; p < comm->n_ranks; p++)
@@ -276,16 +306,8 @@ static void socket_abort(struct cs_comm *comm)
             (void)shutdown(c->fds[p], SHUT_RDWR);
 }
 
-static void socket_free(struct cs_comm *comm)
+static void free_memory(struct socket_comm *c)
 {
-    struct socket_comm *c = (struct socket_comm *)comm;
-    if (c == NULL)
-        return;
-    for (int p = 0; c->fds != NULL && p < comm->n_ranks; p++)
-        if (c->fds[p] != -1)
-            close(c->fds[p]);
-    if (c->abort_fd != -1)
-        close(c->abort_fd);
     free(c->fds);
     free(c->channels);
     free(c->polls);
@@ -293,9 +315,26 @@ static void socket_free(struct cs_comm *comm)
     free(c);
 }
 
+static void socket_free(struct cs_comm *comm)
+{
+    struct socket_comm *c = (struct socket_comm *)comm;
+    if (c == NULL)
+        return;
+    for (int p = 0; c->first == c && p < comm->n_ranks; p++)
+        if (c->fds[p] != -1)
+            close(c->fds[p]);
+    if (c->abort_fd != -1)
+        close(c->abort_fd);
+    free_memory(c);
+}
+
+static enum cs_status socket_share(struct cs_comm *comm, struct cs_comm **out, struct cs_err *err);
+
 static const struct cs_comm_table socket_table = {
     .name = "socket",
+    .share = socket_share,
     .post = socket_post,
+    .push = socket_push,
     .progress = socket_progress,
     .exchange = socket_exchange,
     .allgather = socket_allgather,
@@ -334,47 +373,63 @@ static enum cs_status check_fds(int rank, int n_ranks, const int *fds, struct cs
     return CS_OK;
 }
 
+/* Without connections. */
+static enum cs_status make(int rank, int n_ranks, struct socket_comm **out, struct cs_err *err)
+{
+    const size_t n = (size_t)n_ranks;
+    struct socket_comm *c = calloc(1, sizeof *c);
+    *out = c;
+    if (c == NULL)
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the communicator of rank %d", rank);
+    c->base = (struct cs_comm){&socket_table, rank, n_ranks};
+    c->first = c;
+    c->gone_rank = -1;
+    c->abort_fd = -1;
+    atomic_init(&c->is_aborted, false);
+    c->fds = malloc(n * sizeof *c->fds);
+    c->channels = calloc(n, sizeof *c->channels);
+    c->polls = calloc(n + 2, sizeof *c->polls);
+    c->gather = calloc(2 * n, sizeof *c->gather);
+    if (c->fds == NULL || c->channels == NULL || c->polls == NULL || c->gather == NULL) {
+        free_memory(c);
+        *out = NULL;
+        return cs_fail(err, CS_NO_MEMORY, "no memory for the communicator of rank %d", rank);
+    }
+    for (int p = 0; p < n_ranks; p++)
+        c->fds[p] = -1;
+    channels_clear(c);
+    return CS_OK;
+}
+
+static enum cs_status socket_share(struct cs_comm *comm, struct cs_comm **out, struct cs_err *err)
+{
+    const struct socket_comm *of = (struct socket_comm *)comm;
+    struct socket_comm *c;
+    *out = NULL;
+    CS_TRY(make(comm->rank, comm->n_ranks, &c, err));
+    c->first = of->first;
+    memcpy(c->fds, of->fds, (size_t)comm->n_ranks * sizeof *c->fds);
+    *out = &c->base;
+    return CS_OK;
+}
+
 /* Owns fds on success only. */
 enum cs_status cs_comm_socket_new(int rank, int n_ranks, const int *fds, struct cs_comm **out,
                                   struct cs_err *err)
 {
+    struct socket_comm *c;
     *out = NULL;
     CS_TRY(check_fds(rank, n_ranks, fds, err));
-    const size_t n = (size_t)n_ranks;
-    enum cs_status status = CS_OK;
-    int *own = calloc(n, sizeof *own);
-    struct socket_comm *c = calloc(1, sizeof *c);
-    if (own == NULL || c == NULL)
-        goto no_memory;
-    c->base = (struct cs_comm){&socket_table, rank, n_ranks};
-    c->gone_rank = -1;
-    c->abort_fd = -1;
-    atomic_init(&c->is_aborted, false);
-    c->channels = calloc(n, sizeof *c->channels);
-    c->polls = calloc(n + 2, sizeof *c->polls);
-    c->gather = calloc(2 * n, sizeof *c->gather);
-    if (c->channels == NULL || c->polls == NULL || c->gather == NULL)
-        goto no_memory;
-    channels_clear(c);
+    CS_TRY(make(rank, n_ranks, &c, err));
     c->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->abort_fd == -1) {
-        status = cs_fail_errno(err, "rank %d cannot make an event descriptor", rank);
-        goto fail;
+        free_memory(c);
+        return cs_fail_errno(err, "rank %d cannot make an event descriptor", rank);
     }
-    memcpy(own, fds, n * sizeof *own);
-    c->fds = own;
+    memcpy(c->fds, fds, (size_t)n_ranks * sizeof *c->fds);
     for (int p = 0; p < n_ranks; p++)
-        if (own[p] != -1)
-            set_buffers(own[p]);
+        if (fds[p] != -1)
+            set_buffers(fds[p]);
     *out = &c->base;
     return CS_OK;
-no_memory:
-    status = cs_fail(err, CS_NO_MEMORY, "no memory for the communicator of rank %d", rank);
-fail:
-    free(own);
-    if (c != NULL) {
-        c->fds = NULL;
-        socket_free(&c->base);
-    }
-    return status;
 }

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -470,6 +471,127 @@ static int answer_late(struct cs_comm *comm, int arg)
     return send_then_leave(comm, arg);
 }
 
+/* Rank 0 talks to rank 1 by one thread and to rank 2 by another; both answer all that they get. */
+enum { TALKS = 300 };
+
+static bool talk(struct cs_comm *comm, int peer)
+{
+    for (int i = 0; i < TALKS; i++) {
+        int said[64] = {i, peer}, heard[64] = {-1};
+        struct cs_xfer x[] = {
+            {.peer = peer, .data = said,  .bytes = sizeof said,  .is_send = 1},
+            {.peer = peer, .data = heard, .bytes = sizeof heard, .is_send = 0}
+        };
+        if (comm->table->exchange(comm, x, 2, 30000, NULL) != CS_OK || heard[0] != i + 1 ||
+            heard[1] != peer)
+            return false;
+    }
+    return true;
+}
+
+static int answer_all(struct cs_comm *comm, int arg)
+{
+    (void)arg;
+    for (int i = 0; comm->rank > 0 && i < TALKS; i++) {
+        int heard[64];
+        struct cs_xfer in = {.peer = 0, .data = heard, .bytes = sizeof heard},
+                       out = {.peer = 0, .data = heard, .bytes = sizeof heard, .is_send = 1};
+        if (comm->table->exchange(comm, &in, 1, 30000, NULL) != CS_OK)
+            return 1;
+        heard[0]++;
+        if (comm->table->exchange(comm, &out, 1, 30000, NULL) != CS_OK)
+            return 1;
+    }
+    return 0;
+}
+
+static void *talk_to_last(void *shared)
+{
+    return talk(shared, 2) ? shared : NULL;
+}
+
+static int talk_by_two_threads(struct cs_comm *comm, int arg)
+{
+    struct cs_comm *shared = NULL;
+    pthread_t thread;
+    void *passed = NULL;
+    if (comm->rank > 0)
+        return answer_all(comm, arg);
+    if (comm->table->share(comm, &shared, NULL) != CS_OK ||
+        pthread_create(&thread, NULL, talk_to_last, shared) != 0)
+        return 1;
+    const bool has_passed = talk(comm, 1);
+    pthread_join(thread, &passed);
+    shared->table->free(shared);
+    return has_passed && passed != NULL ? 0 : 1;
+}
+
+static void connections_are_shared_by_two_threads(void **state)
+{
+    (void)state;
+    run_ranks(3, talk_by_two_threads, 0);
+}
+
+static void who_shares_is_freed_before_and_leaves_connections_open(void **state)
+{
+    (void)state;
+    struct pair p = start_pair(send_then_leave, 12);
+    struct cs_comm *shared = NULL;
+    assert_int_equal(p.comm->table->share(p.comm, &shared, NULL), CS_OK);
+    shared->table->free(shared);
+    int got = 0;
+    struct cs_xfer x = {.peer = 1, .data = &got, .bytes = sizeof got};
+    assert_int_equal(p.comm->table->exchange(p.comm, &x, 1, 30000, NULL), CS_OK);
+    assert_int_equal(got, 12);
+    end_pair(&p);
+}
+
+static void abort_of_either_ends_both(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        struct pair p = start_pair(sleep_for_ever, 0);
+        struct cs_comm *shared = NULL;
+        assert_int_equal(p.comm->table->share(p.comm, &shared, NULL), CS_OK);
+        struct cs_comm *ends = first ? p.comm : shared, *waits = first ? shared : p.comm;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, abort_soon, ends), 0);
+        char data[8];
+        struct cs_xfer x = {.peer = 1, .data = data, .bytes = sizeof data};
+        assert_int_equal(waits->table->exchange(waits, &x, 1, 0, NULL), CS_INTERRUPTED);
+        pthread_join(thread, NULL);
+        assert_int_equal(ends->table->post(ends, &x, NULL), CS_INTERRUPTED);
+        shared->table->free(shared);
+        end_pair(&p);
+    }
+}
+
+static int expect_number(struct cs_comm *comm, int arg)
+{
+    int got = 0;
+    struct cs_xfer x = {.peer = 0, .data = &got, .bytes = sizeof got};
+    return comm->table->exchange(comm, &x, 1, 30000, NULL) == CS_OK && got == arg ? 0 : 1;
+}
+
+/* The peer has all of it and ends, though nobody waits here. */
+static void pushed_transfers_go_while_nobody_waits(void **state)
+{
+    (void)state;
+    struct pair p = start_pair(expect_number, 77);
+    int number = 77, never;
+    struct cs_xfer out = {.peer = 1, .data = &number, .bytes = sizeof number, .is_send = 1},
+                   in = {.peer = 1, .data = &never, .bytes = sizeof never};
+    assert_int_equal(p.comm->table->post(p.comm, &out, NULL), CS_OK);
+    assert_int_equal(p.comm->table->post(p.comm, &in, NULL), CS_OK);
+    assert_int_equal(p.comm->table->push(p.comm, NULL), CS_OK); /* nothing has come: no error */
+    assert_int_equal(out.is_done, 1);
+    assert_int_equal(in.is_done, 0);
+    assert_int_equal(wait_code(p.pid), 0);
+    assert_int_equal(p.comm->table->push(p.comm, NULL), CS_PEER_GONE);
+    p.comm->table->free(p.comm);
+    alarm(0);
+}
+
 static void signals_do_not_end_a_call(void **state)
 {
     (void)state;
@@ -527,6 +649,10 @@ int main(void)
         cmocka_unit_test(wake_descriptor_returns_from_progress),
         cmocka_unit_test(abort_from_another_thread_wakes_a_blocked_call),
         cmocka_unit_test(abort_wakes_the_peers_too),
+        cmocka_unit_test(connections_are_shared_by_two_threads),
+        cmocka_unit_test(who_shares_is_freed_before_and_leaves_connections_open),
+        cmocka_unit_test(abort_of_either_ends_both),
+        cmocka_unit_test(pushed_transfers_go_while_nobody_waits),
         cmocka_unit_test(signals_do_not_end_a_call),
         cmocka_unit_test(bad_ranks_and_descriptors_are_refused),
     };

@@ -1,5 +1,5 @@
-/* The communication thread of a host. It alone touches the transport: posts messages when their
- * turn comes, in the order that exec.h states, and runs collectives between them. */
+/* The communication thread of a host: posts messages when their turn comes, in the order that exec.h states, and runs
+ * collectives between them. */
 #include "worker/exec/communicate.h"
 
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "core/base/system/clock.h"
 #include "worker/exec/actions.h"
-#include "worker/exec/messages/context.h"
 #include "worker/exec/messages/messages.h"
 
 enum { ROUND_MS = 500, CHANNEL_AHEAD = 4 };
@@ -144,13 +143,11 @@ static enum cs_status advance(struct comm_run *c, bool *has_moved, struct cs_err
 
 static enum cs_status check_deadline(const struct comm_run *c, struct cs_err *err)
 {
-    const int64_t limit_ms = c->exec->config.deadline_ms;
-    if (limit_ms <= 0 || cs_now_ns() - c->moved_ns < limit_ms * 1000000)
+    const int64_t limit_ms = c->exec->config.deadline_ms,
+                  exchanged_ns = atomic_load(&c->exec->exchange.moved_ns),
+                  moved_ns = exchanged_ns > c->moved_ns ? exchanged_ns : c->moved_ns;
+    if (limit_ms <= 0 || cs_now_ns() - moved_ns < limit_ms * 1000000)
         return CS_OK;
-    if (cs_exec_exchange_is_posted(c->exec))
-        return cs_fail(err, CS_TIMEOUT,
-                       "rank %d: rows did not move between the ranks of its stage for %lld ms",
-                       cs_exec_own_rank(c->exec), (long long)limit_ms);
     for (uint32_t i = c->first_open; i < c->n; i++)
         if (c->state[i] == POSTED)
             return cs_fail(err, CS_TIMEOUT,
@@ -171,19 +168,14 @@ static enum cs_status loop(struct comm_run *c, struct cs_err *err)
 {
     struct cs_exec *exec = c->exec;
     struct cs_comm *comm = exec->config.comm;
-    bool may_ask = true, has_moved, has_served;
+    bool has_moved;
     c->moved_ns = cs_now_ns();
-    while (c->first_open < c->n || may_ask) {
-        enum cs_status served;
+    while (c->first_open < c->n) {
         if (cs_exec_has_failed(exec))
             return CS_OK;
         drain_wake(exec);
-        may_ask = cs_exec_serve_exchange(exec, &has_served, &served, err);
-        CS_TRY(served);
         CS_TRY(advance(c, &has_moved, err));
-        if (has_served)
-            c->moved_ns = cs_now_ns();
-        if (reap(c) > 0 || has_moved || has_served || (c->first_open == c->n && !may_ask))
+        if (reap(c) > 0 || has_moved || c->first_open == c->n)
             continue;
         const enum cs_status status = comm->table->progress(comm, exec->wake_fd, ROUND_MS, err);
         if (status != CS_OK && status != CS_TIMEOUT)

@@ -117,12 +117,10 @@ static enum cs_status run_both(struct cs_exec *exec, struct cs_err *err)
 {
     pthread_t thread;
     struct cs_err own = {0};
-    cs_exec_begin_exchanges(exec);
     if (pthread_create(&thread, NULL, cs_exec_communicate, exec) != 0)
         return cs_fail(err, CS_NO_MEMORY, "the communication thread cannot be started");
     if (run_compute(exec, &own) != CS_OK)
         cs_exec_fail(exec, &own);
-    cs_exec_end_exchanges(exec);
     pthread_join(thread, NULL);
     if (!cs_exec_has_failed(exec))
         return CS_OK;
@@ -172,7 +170,7 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     exec->mine = &program->rank[exec->config.rank];
     exec->manifest = manifest;
     exec->inputs = inputs;
-    exec->messages_sent = exec->bytes_sent = exec->context_wait_ns = 0;
+    exec->messages_sent = exec->bytes_sent = 0;
     exec->saved_bytes = exec->saved_peak = 0;
     if (!program->is_eval && exec->config.optim == NULL)
         return cs_fail(err, CS_STATE, "a training program without an optimizer");
@@ -185,12 +183,15 @@ enum cs_status cs_exec_run(struct cs_exec *exec, const struct cs_program *progra
     if (!program->is_eval)
         begin_update(exec);
     CS_TRY(cs_exec_offload_begin(exec, err));
+    cs_exec_begin_exchanges(exec);
     CS_TRY(cs_exec_meet_experts(exec, err));
     CS_TRY(exec->config.device->mem != NULL ? cs_exec_enqueue(exec, err)
            : exec->config.comm == NULL      ? run_alone(exec, err)
                                             : run_both(exec, err));
-    *counts = (struct cs_exec_counts){exec->messages_sent, exec->bytes_sent, exec->saved_peak,
-                                      exec->context_wait_ns};
+    const struct cs_exec_exchange *x = &exec->exchange;
+    *counts =
+        (struct cs_exec_counts){exec->messages_sent + x->messages_sent,
+                                exec->bytes_sent + x->bytes_sent, exec->saved_peak, x->wait_ns};
     return CS_OK;
 }
 

@@ -1,9 +1,9 @@
 /* The interpreter of a rank's program: one step at a time.
  *
- * The calling thread runs the compute stream. When the rank has peers, a second thread owns the
- * transport and runs the communication stream: a send or receive is posted when its dependencies
- * are done and everything before it in its channel (peer and direction) is posted; collectives wait
- * for all earlier communication. With a single rank both streams are run by the caller. The first
+ * The calling thread runs the compute stream. When the rank has peers, a second thread
+ * runs the communication stream: a send or receive is posted when its dependencies are done and
+ * everything before it in its channel (peer and direction) is posted; collectives wait for all
+ * earlier communication. With a single rank both streams are run by the caller. The first
  * failure of either thread ends the step on both and is what the caller gets. On a device with
  * streams the caller enqueues everything (enqueue.c).
  *

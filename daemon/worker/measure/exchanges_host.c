@@ -65,8 +65,15 @@ static enum cs_status reduce(struct cs_link_rank *m, size_t bytes, struct cs_err
     return CS_OK;
 }
 
+/* as layers sum (worker/layer/tensors.c): two ranks send each other all */
 static enum cs_status all_reduce(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
 {
+    if (m->comm->n_ranks == 2) {
+        CS_TRY(shift(m, bytes, err));
+        for (size_t i = 0; i < bytes / sizeof(float); i++)
+            m->mine[i] += m->all[i];
+        return CS_OK;
+    }
     CS_TRY(reduce(m, bytes, err));
     return gather(m, bytes, err);
 }

@@ -1,5 +1,4 @@
-/* Exchanges between the ranks of a stage: on a host handed from the compute thread to the communication
- * thread, one at a time, and awaited; on a device enqueued. */
+/* Exchanges between the ranks of a stage: on a host one at a time, begun and awaited; on a device enqueued. */
 #include "worker/exec/messages/context.h"
 
 #include "core/base/system/clock.h"
@@ -13,37 +12,74 @@ static bool meets(const struct cs_exec *exec)
     return exec->all.n > 1 || exec->experts.n > 1 || cs_replicas_divides(exec->config.replicas);
 }
 
-/* ---- hosts: the communication thread moves them ---- */
-
-/* until what was asked is complete, if anything */
-static void await(struct cs_exec *exec)
-{
-    const struct cs_exec_exchange *x = &exec->exchange;
-    const int64_t begin_ns = cs_now_ns();
-    pthread_mutex_lock(&exec->lock);
-    const bool is_counted = x->state != CS_EXCHANGE_NONE && !x->is_collective;
-    while (x->state != CS_EXCHANGE_NONE && !cs_exec_has_failed(exec))
-        pthread_cond_wait(&exec->changed, &exec->lock);
-    pthread_mutex_unlock(&exec->lock);
-    exec->context_wait_ns += is_counted ? cs_now_ns() - begin_ns : 0;
-}
-
-/* one at a time: what was asked before has been awaited */
-static void ask(struct cs_exec *exec, struct cs_xfer *xfer, int n, bool is_collective)
-{
-    struct cs_exec_exchange *x = &exec->exchange;
-    pthread_mutex_lock(&exec->lock);
-    x->xfer = xfer;
-    x->n = n;
-    x->is_collective = is_collective;
-    x->state = CS_EXCHANGE_ASKED;
-    pthread_mutex_unlock(&exec->lock);
-    cs_exec_wake_comm(exec);
-}
-
 static int rank_of(const struct cs_exec_peers *peers, int place)
 {
     return peers->rank != NULL ? peers->rank[place] : peers->first + place * peers->step;
+}
+
+/* ---- hosts ---- */
+
+/* Ends the exchange with that status: the step fails, unless it had failed before and this is what follows. */
+static void end(struct cs_exec *exec, enum cs_status status, const struct cs_err *why)
+{
+    struct cs_err err = *why;
+    exec->exchange.n = 0;
+    if (status == CS_TIMEOUT)
+        (void)cs_fail(&err, CS_TIMEOUT,
+                      "rank %d: rows did not move between the ranks of its stage for %d ms",
+                      cs_exec_own_rank(exec), exec->config.deadline_ms);
+    if (status != CS_OK)
+        cs_exec_fail(exec, &err);
+}
+
+/* until what was begun is complete, if anything */
+static void await(struct cs_exec *exec)
+{
+    struct cs_exec_exchange *x = &exec->exchange;
+    struct cs_err err = {0};
+    enum cs_status status = CS_OK;
+    if (x->n == 0)
+        return;
+    const int64_t begin_ns = cs_now_ns();
+    for (int i = 0; i < x->n; i++)
+        while (status == CS_OK && !x->xfer[i].is_done)
+            status = x->comm->table->progress(x->comm, -1, exec->config.deadline_ms, &err);
+    const int64_t now_ns = cs_now_ns();
+    x->wait_ns += x->is_counted ? now_ns - begin_ns : 0;
+    atomic_store(&x->moved_ns, now_ns);
+    end(exec, status, &err);
+}
+
+/* (n) transfers that are all complete: the former ones have been awaited */
+static void reserve(struct cs_exec_exchange *x, int n)
+{
+    if (n <= x->room)
+        return;
+    x->room = 2 * n;
+    free(x->xfer);
+    x->xfer = calloc((size_t)x->room, sizeof *x->xfer);
+    CS_ASSERT(x->xfer != NULL);
+}
+
+/* Puts the first n of the list on their way. */
+static void begin(struct cs_exec *exec, int n, bool is_counted)
+{
+    struct cs_exec_exchange *x = &exec->exchange;
+    struct cs_err err = {0};
+    enum cs_status status = CS_OK;
+    if (cs_exec_has_failed(exec))
+        return;
+    x->n = n;
+    x->is_counted = is_counted;
+    for (int i = 0; i < n && status == CS_OK; i++) {
+        x->messages_sent += is_counted && x->xfer[i].is_send;
+        x->bytes_sent += is_counted && x->xfer[i].is_send ? (int64_t)x->xfer[i].bytes : 0;
+        status = x->comm->table->post(x->comm, &x->xfer[i], &err);
+    }
+    if (status == CS_OK)
+        status = x->comm->table->push(x->comm, &err);
+    if (status != CS_OK)
+        end(exec, status, &err);
 }
 
 /* cs_context.start: once those before it are complete */
@@ -52,31 +88,28 @@ static void start_on_host(void *user, int32_t which, const struct cs_context_exc
     const struct cs_exec_peers *peers = user;
     struct cs_exec *exec = peers->exec;
     (void)which;
-    if (exchange->n == 0)
-        return;
     await(exec);
-    if (exchange->n > exec->context_room) {
-        exec->context_room = 2 * exchange->n;
-        free(exec->context_xfer);
-        exec->context_xfer = calloc((size_t)exec->context_room, sizeof *exec->context_xfer);
-        CS_ASSERT(exec->context_xfer != NULL);
-    }
+    reserve(&exec->exchange, exchange->n);
     for (int i = 0; i < exchange->n; i++) {
         const struct cs_device_move *m = &exchange->move[i];
-        exec->context_xfer[i] = (struct cs_xfer){.peer = rank_of(peers, m->peer),
-                                                 .data = m->data,
-                                                 .bytes = m->bytes,
-                                                 .is_send = m->is_send};
+        exec->exchange.xfer[i] = (struct cs_xfer){.peer = rank_of(peers, m->peer),
+                                                  .data = m->data,
+                                                  .bytes = m->bytes,
+                                                  .is_send = m->is_send};
     }
-    ask(exec, exec->context_xfer, exchange->n, false);
+    begin(exec, exchange->n, true);
 }
 
 /* cs_replicas_move_fn, from within a pass */
 static void move_within_pass(void *user, struct cs_xfer *xfer, int n)
 {
-    await(user);
-    ask(user, xfer, n, true);
-    await(user);
+    struct cs_exec *exec = user;
+    await(exec);
+    reserve(&exec->exchange, n);
+    for (int i = 0; i < n; i++)
+        exec->exchange.xfer[i] = xfer[i];
+    begin(exec, n, false);
+    await(exec);
 }
 
 /* cs_context.finish: with any that were started before or behind it */
@@ -211,6 +244,8 @@ void cs_exec_open_context(struct cs_exec *exec)
     exec->tensor_peers =
         (struct cs_exec_peers){exec, exec->config.sharers, shape.tp, own - at.tp, 1, NULL};
     open_experts(exec, &shape, own);
+    if (is_host && meets(exec))
+        CS_TRY(exec->config.comm->table->share(exec->config.comm, &exec->exchange.comm, err));
     cs_replicas_move_by(exec->config.replicas, move_within_pass, exec);
     cs_tensor_ranks_move_by(exec->config.tensors, move_within_pass, exec);
     set_groups(&exec->context, is_host, CS_CONTEXT_GROUPS_AHEAD, CS_CONTEXT_GROUP_BYTES,
@@ -225,7 +260,9 @@ void cs_exec_close_context(struct cs_exec *exec)
     cs_context_free(&exec->tensors);
     cs_context_free(&exec->experts);
     cs_context_free(&exec->all);
-    free(exec->context_xfer);
+    if (exec->exchange.comm != NULL)
+        exec->exchange.comm->table->free(exec->exchange.comm);
+    free(exec->exchange.xfer);
     free(exec->expert_rows);
 }
 
@@ -256,69 +293,7 @@ struct cs_context *cs_exec_experts(struct cs_exec *exec, int32_t slot)
 
 void cs_exec_begin_exchanges(struct cs_exec *exec)
 {
-    exec->exchange = (struct cs_exec_exchange){.is_over = !meets(exec)};
-}
-
-void cs_exec_end_exchanges(struct cs_exec *exec)
-{
-    pthread_mutex_lock(&exec->lock);
-    exec->exchange.is_over = true;
-    pthread_mutex_unlock(&exec->lock);
-    cs_exec_wake_comm(exec);
-}
-
-static bool is_complete(const struct cs_exec_exchange *x)
-{
-    for (int i = 0; i < x->n; i++)
-        if (!x->xfer[i].is_done)
-            return false;
-    return true;
-}
-
-static enum cs_status post(struct cs_exec *exec, const struct cs_exec_exchange *x,
-                           struct cs_err *err)
-{
-    struct cs_comm *comm = exec->config.comm;
-    for (int i = 0; i < x->n; i++) {
-        const bool is_counted = x->xfer[i].is_send && !x->is_collective;
-        exec->messages_sent += is_counted;
-        exec->bytes_sent += is_counted ? (int64_t)x->xfer[i].bytes : 0;
-        CS_TRY(comm->table->post(comm, &x->xfer[i], err));
-    }
-    return CS_OK;
-}
-
-static void set_state(struct cs_exec *exec, enum cs_exchange_state state)
-{
-    pthread_mutex_lock(&exec->lock);
-    exec->exchange.state = state;
-    pthread_cond_signal(&exec->changed);
-    pthread_mutex_unlock(&exec->lock);
-}
-
-bool cs_exec_serve_exchange(struct cs_exec *exec, bool *has_moved, enum cs_status *status,
-                            struct cs_err *err)
-{
-    *has_moved = false;
-    *status = CS_OK;
-    pthread_mutex_lock(&exec->lock);
-    const struct cs_exec_exchange x = exec->exchange;
-    pthread_mutex_unlock(&exec->lock);
-    if (x.state == CS_EXCHANGE_ASKED) {
-        *has_moved = true;
-        *status = post(exec, &x, err);
-        set_state(exec, CS_EXCHANGE_POSTED);
-    } else if (x.state == CS_EXCHANGE_POSTED && is_complete(&x)) {
-        *has_moved = true;
-        set_state(exec, CS_EXCHANGE_NONE);
-    }
-    return !x.is_over;
-}
-
-bool cs_exec_exchange_is_posted(struct cs_exec *exec)
-{
-    pthread_mutex_lock(&exec->lock);
-    const bool is_posted = exec->exchange.state == CS_EXCHANGE_POSTED;
-    pthread_mutex_unlock(&exec->lock);
-    return is_posted;
+    struct cs_exec_exchange *x = &exec->exchange;
+    x->messages_sent = x->bytes_sent = x->wait_ns = 0;
+    atomic_store(&x->moved_ns, 0);
 }

@@ -1,7 +1,7 @@
 /* Transfers between the ranks of a stage, of a context or of shared matrices, and with those of other
  * replicas that have other experts of it, in the middle of its work. On a device with streams they are enqueued (worker/comm/context_comm.h). On a host the compute
- * thread asks, and waits when it needs what comes or has more to ask; the communication thread, which alone touches the transport, moves them
- * beside the messages of the program. All of them run the same program, on as many slots, and meet at the same points of
+ * thread moves them itself, over the connections that the messages of the program, which are for other ranks, do not use:
+ * handing them to another thread and back takes longer than most of them. All of them run the same program, on as many slots, and meet at the same points of
  * it: who waits for whom is, put on top of each other, the order of that one program, which is proved
  * to be without a circle. */
 #ifndef CS_WORKER_EXEC_CONTEXT_H
@@ -20,14 +20,7 @@ struct cs_context *cs_exec_all(struct cs_exec *exec);
 struct cs_context *cs_exec_experts(struct cs_exec *exec, int32_t slot);
 /* Before the first action of a step: experts on devices are told by whom how many rows come (expert_rows.c). */
 enum cs_status cs_exec_meet_experts(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
-/* Compute thread: a step begins; nothing more is asked in it. */
+/* A step begins. */
 void cs_exec_begin_exchanges(struct cs_exec *exec);
-void cs_exec_end_exchanges(struct cs_exec *exec);
-
-/* Communication thread: posts what is asked, and hands it back when it is complete. *has_moved: it
- * did either. false: the compute thread is over and asks nothing. */
-bool cs_exec_serve_exchange(struct cs_exec *exec, bool *has_moved, enum cs_status *status,
-                            struct cs_err *err);
-bool cs_exec_exchange_is_posted(struct cs_exec *exec);
 
 #endif

@@ -11,16 +11,16 @@
 #include "worker/layer/exchange.h"
 #include "worker/memory/plan.h"
 
-/* What the compute thread asks of the communication thread between two of its actions: the transfers
- * of a context or between ranks that share matrices or experts, which are no messages of the program. */
+/* Hosts: what the compute thread exchanges between two of its actions with other ranks of its stage, or that have its
+ * experts or gradients, which are no messages of the program. */
 struct cs_exec_exchange {
-    struct cs_xfer *xfer; /* (n) the asker's, who leaves them alone until it has waited */
-    int n;
-    bool is_collective; /* of replicas: its messages are not counted */
-
-    enum cs_exchange_state { CS_EXCHANGE_NONE, CS_EXCHANGE_ASKED, CS_EXCHANGE_POSTED } state;
-
-    bool is_over; /* nothing will be asked any more in this step */
+    struct cs_comm
+        *comm; /* the connections of config.comm, for this thread; NULL: it meets nobody */
+    struct cs_xfer *xfer; /* (room) of context.c */
+    int n, room;          /* n: on their way */
+    bool is_counted; /* ... as messages, and the wait for them; gradients of replicas are not */
+    int64_t messages_sent, bytes_sent, wait_ns; /* of the step */
+    _Atomic int64_t moved_ns;                   /* when one was complete */
 };
 
 /* Whom a context is among: its place i is rank first + i step of all, or rank[i]. comm: how they meet on
@@ -69,7 +69,7 @@ struct cs_exec {
     uint8_t *wakes_comm;   /* (n_actions) a communication action waits for it */
     uint32_t action_room;
     const struct cs_action *current;   /* compute thread */
-    int64_t messages_sent, bytes_sent; /* communication thread */
+    int64_t messages_sent, bytes_sent; /* communication thread; devices: of exchanges too */
 
     struct cs_context context; /* n below 2: rows of a slot are not split */
     struct cs_context tensors; /* n below 2: the stage's matrices are not shared */
@@ -78,11 +78,8 @@ struct cs_exec {
     struct cs_exec_peers context_peers, tensor_peers, expert_peers, all_peers;
     int32_t *expert_rows;             /* (experts.n, slots, 2) messages/expert_rows.c */
     int32_t expert_slots;             /* of the running step */
-    struct cs_exec_exchange exchange; /* under lock, where the stage has more than this rank */
-    struct cs_xfer *context_xfer;     /* (context_room) what it points at, hosts */
+    struct cs_exec_exchange exchange; /* compute thread */
     void *byte;                       /* memory of the device for a message that has none */
-    int context_room;
-    int64_t context_wait_ns; /* compute thread */
 
     /* between the threads */
     pthread_mutex_t lock;
