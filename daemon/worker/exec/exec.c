@@ -228,8 +228,7 @@ enum cs_status cs_exec_new(const struct cs_exec_config *config, struct cs_exec *
     e->stage = calloc(n, sizeof *e->stage);
     e->spare = calloc(n, sizeof *e->spare);
     e->n_spare = calloc(n, sizeof *e->n_spare);
-    enum cs_status status = CS_OK;
-    cs_exec_open_context(e);
+    enum cs_status status = cs_exec_open_context(e, err);
     if (e->stage == NULL || e->spare == NULL || e->n_spare == NULL)
         status = cs_fail(err, CS_NO_MEMORY, "no memory for the interpreter");
     if (status == CS_OK && config->comm != NULL &&

@@ -214,7 +214,7 @@ static void open_experts(struct cs_exec *exec, const struct cs_rank_shape *shape
                                .rank = group >= 0 ? plan->group[group].rank : NULL};
 }
 
-void cs_exec_open_context(struct cs_exec *exec)
+enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err)
 {
     const bool is_host = exec->config.device->mem == NULL;
     const struct cs_rank_shape shape = cs_plan_rank_shape(exec->config.plan, exec->config.rank);
@@ -252,6 +252,7 @@ void cs_exec_open_context(struct cs_exec *exec)
                CS_VAR_CONTEXT_GROUPS);
     set_groups(&exec->tensors, is_host, CS_TENSORS_GROUPS, CS_TENSORS_GROUP_BYTES,
                CS_VAR_TENSOR_GROUPS);
+    return CS_OK;
 }
 
 void cs_exec_close_context(struct cs_exec *exec)

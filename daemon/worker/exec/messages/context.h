@@ -10,7 +10,7 @@
 #include "worker/exec/state/state.h"
 
 /* fills exec->context, exec->tensors and exec->experts from the plan */
-void cs_exec_open_context(struct cs_exec *exec);
+enum cs_status cs_exec_open_context(struct cs_exec *exec, struct cs_err *err) CS_NODISCARD;
 void cs_exec_close_context(struct cs_exec *exec);
 /* what layers of a stage get; NULL: rows are not split, matrices are not shared, nobody else runs it */
 struct cs_context *cs_exec_context(struct cs_exec *exec);
