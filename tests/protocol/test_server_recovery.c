@@ -307,6 +307,31 @@ static void a_runner_that_refuses_while_no_daemon_runs_says_why(void **state)
     test_expect_state(n.c, job, "FAILED", "the plan differs from the previewed one");
 }
 
+/* Its runner does not listen yet when the daemon dies that has answered. The next one tells it, also one that knows the
+ * job from its directory alone; what is begun anew after that has no stop. */
+static void a_stop_outlives_the_daemon_that_took_it(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool is_now = i % 2 == 1;
+        int64_t job = test_submit(n.c, "asleep,hold,ms=5,gate=0", 60, 2);
+        json_t *reply = test_client_call(
+            n.c, "job.stop", json_pack("{s:I, s:b}", "job", (json_int_t)job, "now", is_now));
+        assert_string_equal(cs_msg_type(reply), "job.stop");
+        json_decref(reply);
+        test_node_stop(&n, SIGKILL);
+        if (i >= 2)
+            test_node_remove_history(&n);
+        test_let(&n.d, job, 20);
+        test_node_start(&n);
+        test_expect_state(n.c, job, "CANCELLED", "");
+        assert_in_range(test_rows(n.c, job), 0, 20);
+        json_decref(test_ask(n.c, "job.resume", job));
+        test_let(&n.d, job, 60);
+        test_expect_state(n.c, job, "DONE", "");
+    }
+}
+
 /* Half of a job, as the kill in the middle leaves it. */
 static void parts_of_a_submit_are_removed(void **state)
 {
@@ -338,6 +363,7 @@ int main(void)
         TEST(numbers_are_never_used_twice),
         TEST(a_killed_submit_leaves_no_ghost),
         TEST(a_runner_that_refuses_while_no_daemon_runs_says_why),
+        TEST(a_stop_outlives_the_daemon_that_took_it),
         TEST(parts_of_a_submit_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,6 +243,7 @@ static void losses_of_sources_are_kept_also_in_an_older_history(void **state)
                                   "ALTER TABLE job DROP COLUMN tags; "
                                   "ALTER TABLE job DROP COLUMN note; "
                                   "ALTER TABLE job DROP COLUMN stopped_ns; "
+                                  "ALTER TABLE job DROP COLUMN stop; "
                                   "ALTER TABLE job DROP COLUMN bubble; PRAGMA user_version = 2;",
                                   NULL, NULL, NULL),
                      SQLITE_OK);

@@ -227,6 +227,8 @@ void cs_job_set_state(struct cs_job *job, const struct cs_job_change *to)
         take_start(&job->row);
     if (cs_job_is_over(job) && !was_over)
         job->row.ended_ns = cs_wall_ns();
+    if (cs_job_is_over(job))
+        job->row.stop = CS_STOP_NONE;
     cs_job_save(job);
     if (is_change) {
         char text[1100];

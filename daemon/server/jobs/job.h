@@ -8,8 +8,6 @@
 
 struct cs_conn;
 
-enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
-
 /* What is in row is in the database too, unless is_unsaved. A job that is live has a runner, whose
  * connection (link) may come later. */
 struct cs_job {
@@ -19,8 +17,7 @@ struct cs_job {
     struct cs_conn *link; /* to the runner, NULL: none yet */
     int64_t deadline_ns;  /* until when an unreachable runner may still come */
     int64_t retry_ns;     /* no connection is tried before */
-    enum cs_stop pending_stop;
-    bool is_stop_asked;   /* of this generation, whatever its runner makes of it */
+    bool is_stop_untold;  /* its runner has not heard of row.stop from this daemon */
     int64_t stop_by_ns;   /* it was told to stop at once: its runner is ended then; 0: it was not */
     bool is_runner_ended; /* that has happened */
     json_t *resume; /* the order that waits for what its runner says (resume_check.h); NULL: none */

@@ -171,6 +171,7 @@ static void take_progress(struct cs_job *job, const json_t *message)
 void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
                        const json_t *message)
 {
+    const bool is_stopped = job->row.stop != CS_STOP_NONE;
     take_progress(job, message);
     cs_job_set_state(job,
                      &(struct cs_job_change){.state = row->state,
@@ -179,7 +180,7 @@ void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
                                                                 cs_status_exit(CS_PLAN),
                                              .is_in_journal = true,
                                              .wall_ns = cs_msg_int(message, "wall_ns", 0)});
-    if (row->state == CS_STATE_PAUSED && job->is_stop_asked)
+    if (row->state == CS_STATE_PAUSED && is_stopped)
         cs_job_set_state(job, &(struct cs_job_change){.state = CS_STATE_CANCELLED,
                                                       .reason = "stopped on request"});
 }

@@ -69,7 +69,9 @@ enum cs_status cs_jobs_load(struct cs_server *server, struct cs_err *err)
             adopt_running(job);
         if (!cs_job_is_live(job))
             continue;
-        job->deadline_ns = cs_now_ns(); /* a living runner answers, or holds its lock */
+        job->deadline_ns = cs_now_ns();    /* a living runner answers, or holds its lock */
+        if (job->row.stop != CS_STOP_NONE) /* the daemon before us may not have told it */
+            cs_job_send_stop(job);
         cs_log(server->log, CS_INFO, "job.adopt", CS_KV("job", job->row.id));
         cs_runner_connect(job);
     }

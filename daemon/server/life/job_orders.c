@@ -13,9 +13,6 @@
 #include "server/life/queue.h"
 #include "server/life/runner_link.h"
 
-/* A runner ends its processes within a few seconds, and what they have on devices takes some more. */
-enum { STOP_NOW_S = 30 };
-
 enum cs_status cs_job_checkpoint(struct cs_job *job, struct cs_err *err)
 {
     CS_TRY(cs_job_allow(job, CS_ORDER_CHECKPOINT, "write a checkpoint", err));
@@ -46,7 +43,7 @@ enum cs_status cs_job_resume(struct cs_job *job, const struct cs_job_relayout *h
     return CS_OK;
 }
 
-/* A runner that does not answer yet is told once it does; of one that never does not much time is left. */
+/* It is on disk before it is answered: a daemon after this one tells a runner that has not heard of it. */
 enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
 {
     CS_TRY(cs_job_allow(job, CS_ORDER_STOP, "stop", err));
@@ -56,12 +53,9 @@ enum cs_status cs_job_stop(struct cs_job *job, bool now, struct cs_err *err)
         cs_jobs_start_queued(job->server); /* those behind it move up */
         return CS_OK;
     }
-    job->pending_stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
-    job->is_stop_asked = true;
-    if (now && job->stop_by_ns == 0)
-        job->stop_by_ns = cs_now_ns() + (int64_t)STOP_NOW_S * 1000000000;
-    if (job->link)
-        cs_job_send_stop(job);
+    job->row.stop = now ? CS_STOP_NOW : CS_STOP_SAVING;
+    cs_job_save(job);
+    cs_job_send_stop(job);
     return CS_OK;
 }
 

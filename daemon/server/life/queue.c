@@ -55,8 +55,8 @@ static void start(struct cs_job *job, int lock_fd)
     json_decref(state);
     job->deadline_ns = cs_now_ns() + (int64_t)CONNECT_TIMEOUT_S * SECOND_NS;
     job->retry_ns = 0;
-    job->pending_stop = CS_STOP_NONE;
-    job->is_stop_asked = job->is_runner_ended = false;
+    job->row.stop = CS_STOP_NONE;
+    job->is_stop_untold = job->is_runner_ended = false;
     job->stop_by_ns = 0;
     job->is_pause_sent = false;
     json_decref(job->pids);

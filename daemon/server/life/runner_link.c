@@ -14,7 +14,8 @@
 #include "server/callers/caller.h"
 #include "server/life/ending.h"
 
-enum { SECOND_NS = 1000000000 };
+/* A runner ends its processes within a few seconds, and what they have on devices takes some more. */
+enum { SECOND_NS = 1000000000, STOP_NOW_S = 30 };
 
 void cs_runner_socket(const struct cs_job *job, char *out, size_t cap)
 {
@@ -169,9 +170,13 @@ static const struct cs_conn_calls runner_calls = {
 
 void cs_job_send_stop(struct cs_job *job)
 {
+    if (job->row.stop == CS_STOP_NOW && job->stop_by_ns == 0)
+        job->stop_by_ns = cs_now_ns() + STOP_NOW_S * (int64_t)SECOND_NS;
+    job->is_stop_untold = job->link == NULL;
+    if (job->is_stop_untold)
+        return;
     json_t *message = cs_msg_new("runner.stop");
-    cs_msg_set_bool(message, "now", job->pending_stop == CS_STOP_NOW);
-    job->pending_stop = CS_STOP_NONE;
+    cs_msg_set_bool(message, "now", job->row.stop == CS_STOP_NOW);
     struct cs_err err;
     (void)!cs_job_tell(job, message, &err); /* there is a link */
 }
@@ -205,7 +210,7 @@ void cs_runner_connect(struct cs_job *job)
         job->link = cs_conn_new(fd, &options, &runner_calls, job);
         job->deadline_ns = 0;
         (void)!cs_job_tell(job, cs_msg_request("runner.status", 1), &err);
-        if (job->pending_stop)
+        if (job->is_stop_untold)
             cs_job_send_stop(job);
         return;
     }
@@ -215,7 +220,7 @@ void cs_runner_connect(struct cs_job *job)
     if (status != CS_UNREACHABLE || cs_now_ns() < job->deadline_ns)
         return;
     if (job->runner_pid) { /* it never opened its socket; our child: its end is told by a signal */
-        if (job->pending_stop)
+        if (job->is_stop_untold)
             job->is_runner_ended = kill(job->runner_pid, SIGKILL) == 0;
         return;
     }

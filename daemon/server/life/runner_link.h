@@ -8,6 +8,7 @@
 void cs_runner_socket(const struct cs_job *job, char *out, size_t cap);
 /* job->link, when it is time to try. A runner that is not ours and is gone settles the job. */
 void cs_runner_connect(struct cs_job *job);
-void cs_job_send_stop(struct cs_job *job); /* the pending one; needs a link */
+/* What row.stop says: at once, or when the runner can be reached. */
+void cs_job_send_stop(struct cs_job *job);
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/base/buf.h"
 #include "server/records/db_private.h"
 
-enum { SCHEMA_VERSION = 9 };
+enum { SCHEMA_VERSION = 10 };
 
 static const char schema_sql[] =
     "CREATE TABLE IF NOT EXISTS job (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,"
@@ -20,7 +20,7 @@ static const char schema_sql[] =
     " generation INTEGER, checkpoint_step INTEGER, predicted_step_ns INTEGER, step_ns INTEGER,"
     " exit_code INTEGER, ranks INTEGER, journal_offset INTEGER, loss REAL, exact_match REAL,"
     " device TEXT, gpus TEXT, energy_mj INTEGER, energy_steps INTEGER, energy_tokens INTEGER,"
-    " tags TEXT, note TEXT, stopped_ns INTEGER, bubble REAL);"
+    " tags TEXT, note TEXT, stopped_ns INTEGER, bubble REAL, stop INTEGER);"
     "CREATE TABLE IF NOT EXISTS step (job INTEGER NOT NULL REFERENCES job(id), step INTEGER NOT "
     "NULL,"
     " kind TEXT NOT NULL, loss REAL, loss_text TEXT, grad_norm REAL, lr REAL, step_ms REAL, bubble "
@@ -36,7 +36,8 @@ static const char schema_sql[] =
 
 /* from version 1, which knew no GPUs, 2, which knew no sources of samples, 3, which knew no contexts,
  * 4, which knew no memory and no parts of a step, 5, which knew no tags, 6, which knew no sequences,
- * 7, which knew neither pauses nor the bubble of a job, and 8, which knew no loss of the experts' balance */
+ * 7, which knew neither pauses nor the bubble of a job, 8, which knew no loss of the experts' balance, and 9, which
+ * forgot a stop that no runner had heard of */
 static const char *const upgrade_sql[] = {
     [1] = "BEGIN; ALTER TABLE job ADD COLUMN device TEXT; ALTER TABLE job ADD COLUMN gpus TEXT;"
           "ALTER TABLE job ADD COLUMN energy_mj INTEGER; ALTER TABLE job ADD COLUMN energy_steps "
@@ -54,6 +55,7 @@ static const char *const upgrade_sql[] = {
     [7] = "BEGIN; ALTER TABLE job ADD COLUMN stopped_ns INTEGER;"
           "ALTER TABLE job ADD COLUMN bubble REAL; PRAGMA user_version = 8; COMMIT;",
     [8] = "BEGIN; ALTER TABLE step ADD COLUMN aux_loss REAL; PRAGMA user_version = 9; COMMIT;",
+    [9] = "BEGIN; ALTER TABLE job ADD COLUMN stop INTEGER; PRAGMA user_version = 10; COMMIT;",
 };
 
 /* those of jobs are made from the table of their fields */

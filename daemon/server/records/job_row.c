@@ -34,6 +34,7 @@ const struct cs_row_field cs_row_fields[] = {
     INT(started_ns, false),
     INT(ended_ns, false),
     INT(stopped_ns, false),
+    INT(stop, false),
     INT(generation, false),
     INT(checkpoint_step, false),
     INT(predicted_step_ns, false),

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What was asked of a live job: to end after a checkpoint, or at once. */
+enum cs_stop { CS_STOP_NONE, CS_STOP_SAVING, CS_STOP_NOW };
+
 struct cs_job_row {
     int64_t id;
     char name[256], state[16], owner[64], spec_hash[65], plan_hash[65], reason[1024], dir[4096];
@@ -14,6 +17,8 @@ struct cs_job_row {
     int64_t predicted_step_ns, step_ns, exit_code, ranks, journal_offset;
     int64_t
         stopped_ns; /* between its first start and ended_ns, or now: when no runner worked on it */
+    int64_t
+        stop; /* enum cs_stop: what its runner was or will be told, which outlives this daemon */
     double loss, exact_match, bubble; /* NAN: unknown; bubble: of the last step, mean over ranks */
     char device[8];                   /* what its ranks are: "cpu" or "cuda" */
     char gpus[256];                   /* numbers of the GPUs it holds or held last, "2,3" */
