@@ -15,6 +15,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/base/system/io.h"
 #include "core/wire/wire.h"
 #include "tests/support/restarts.h"
 #include "tests/support/spec.h"
@@ -307,6 +308,59 @@ static void a_runner_that_refuses_while_no_daemon_runs_says_why(void **state)
     test_expect_state(n.c, job, "FAILED", "the plan differs from the previewed one");
 }
 
+/* What each start begins anew: the words of a runner before it are not those of one that said nothing, whether its end is
+ * told by a signal or found by the next daemon. */
+static void words_of_an_earlier_runner_are_not_told_again(void **state)
+{
+    (void)state;
+    static const char old[] = "cornstarch-runner: words of yesterday\n";
+    char words[600], mine[600], dir[500];
+    struct stat sb;
+    for (int i = 0; i < 2; i++) {
+        const char *reason =
+            i == 0 ? "ended with code 3 and said nothing of why" : "without a word";
+        int64_t job =
+            test_submit(n.c, i == 0 ? "asleep,quit=2,code=3,gate=0" : "asleep,quit=2,gate=0", 9, 2);
+        test_let(&n.d, job, 2);
+        test_expect_state(n.c, job, i == 0 ? "FAILED" : "LOST", reason);
+        snprintf(dir, sizeof dir, "jobs/%lld/logs", (long long)job);
+        snprintf(words, sizeof words, "%s/runner.err", test_node_state(&n, dir));
+        snprintf(mine, sizeof mine, "%s/mine", test_node_state(&n, dir));
+        tmpdir_write(words, old, strlen(old));
+        assert_int_equal(link(words, mine), 0);
+        test_let(&n.d, job, 0);
+        json_decref(test_ask(n.c, "job.resume", job));
+        if (i == 1)
+            test_node_stop(&n, SIGKILL);
+        test_let(&n.d, job, 2);
+        if (i == 1)
+            test_node_start(&n);
+        test_expect_state(n.c, job, i == 0 ? "FAILED" : "LOST", reason);
+        assert_true(stat(words, &sb) == 0 && sb.st_size == 0);
+        assert_true(stat(mine, &sb) == 0 && sb.st_size == (off_t)strlen(old)); /* another file */
+    }
+}
+
+/* Who looks why a job failed finds them there, however often the daemon starts. */
+static void last_words_stay_beside_the_logs(void **state)
+{
+    (void)state;
+    char dir[500], path[600];
+    struct cs_buf text = {0};
+    int64_t job = test_submit(n.c, "refuse", 3, 2);
+    for (int i = 0; i < 2; i++) {
+        test_expect_state(n.c, job, "FAILED", "the plan differs from the previewed one");
+        snprintf(dir, sizeof dir, "jobs/%lld/logs", (long long)job);
+        snprintf(path, sizeof path, "%s/runner.err", test_node_state(&n, dir));
+        assert_int_equal(cs_read_file(path, 4096, &text, NULL), CS_OK);
+        assert_string_equal(cs_buf_str(&text),
+                            "cornstarch-runner: the plan differs from the previewed one\n");
+        cs_buf_free(&text);
+        test_node_stop(&n, SIGTERM);
+        test_node_start(&n);
+    }
+}
+
 /* Its runner does not listen yet when the daemon dies that has answered. The next one tells it, also one that knows the
  * job from its directory alone; what is begun anew after that has no stop. */
 static void a_stop_outlives_the_daemon_that_took_it(void **state)
@@ -363,6 +417,8 @@ int main(void)
         TEST(numbers_are_never_used_twice),
         TEST(a_killed_submit_leaves_no_ghost),
         TEST(a_runner_that_refuses_while_no_daemon_runs_says_why),
+        TEST(words_of_an_earlier_runner_are_not_told_again),
+        TEST(last_words_stay_beside_the_logs),
         TEST(a_stop_outlives_the_daemon_that_took_it),
         TEST(parts_of_a_submit_are_removed),
     };

@@ -2,7 +2,7 @@
  * messages as cornstarch-runner, steps by the clock.
  *
  * The job's name in spec.json says how it behaves, words separated by commas: ms=N time of a step,
- * kill=N SIGKILL to itself after step N, quit=N exit 0 without a word after step N, refuse: exit 4
+ * kill=N SIGKILL to itself after step N, quit=N exit (code=N, else 0) without a word after step N, refuse: exit 4
  * at the start as for another plan, late=MS open the socket so much later, deaf: close the socket
  * of every peer at once, nosocket: never open one, flood=N notes per step,
  * big=N of N bytes, hold: no step before a peer is there, gate=N: only N steps, then only as many
@@ -292,7 +292,7 @@ static void do_step(struct fake *f)
     if (f->done == option(f, "kill=", -1))
         raise(SIGKILL);
     if (f->done == option(f, "quit=", -1))
-        _exit(0);
+        _exit((int)option(f, "code=", 0));
 }
 
 static void run(struct fake *f)

@@ -73,10 +73,10 @@ bool cs_job_last_words(const struct cs_job *job, const char *name, char *out, si
     return is_said;
 }
 
-void cs_job_forget_words(const struct cs_job *job)
+void cs_job_forget_words(const struct cs_job *job, const char *name)
 {
     char path[CS_PATH_CAP];
-    if (cs_path(path, NULL, "%s/logs/runner.err", job->row.dir) == CS_OK)
+    if (cs_path(path, NULL, "%s/logs/%s", job->row.dir, name) == CS_OK)
         (void)unlink(path); /* mostly there is none */
 }
 

@@ -18,8 +18,8 @@ void cs_job_take_state(struct cs_job *job, const struct cs_job_state_row *row,
 /* The last line of logs/NAME, without "cornstarch-runner: ", "" nothing. Whether it had that: then it says why the runner
  * ended. */
 bool cs_job_last_words(const struct cs_job *job, const char *name, char *out, size_t cap);
-/* Before another runner is recorded: what the last one said is not its. */
-void cs_job_forget_words(const struct cs_job *job);
+/* logs/NAME, before another runner is recorded or looks: what the last one said is not its. */
+void cs_job_forget_words(const struct cs_job *job, const char *name);
 /* Every second: a runner that was told to stop at once and has not is ended, with all that it has started. */
 void cs_job_end_runner(struct cs_job *job);
 /* The runner is gone; status: of our child, -1: it was not ours. */

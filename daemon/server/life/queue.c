@@ -62,7 +62,7 @@ static void start(struct cs_job *job, int lock_fd)
     json_decref(job->pids);
     job->pids = NULL;
     cs_node_lease(job);
-    cs_job_forget_words(job);
+    cs_job_forget_words(job, "runner.err");
     cs_job_set_state(job,
                      &(struct cs_job_change){.state = CS_STATE_STARTING, .is_in_journal = true});
     if (start_runner(job, lock_fd, &err) != CS_OK)

@@ -73,6 +73,7 @@ void cs_resume_check_tick(struct cs_job *job)
         return;
     const struct cs_runner_start start = {
         .job = job->row.id, .dir = job->row.dir, .is_check = true, .lock_fd = lock_fd};
+    cs_job_forget_words(job, "check.err");
     /* a directory that was removed since the order came is not made again */
     if (cs_job_can_resume(job, &err) != CS_OK ||
         cs_runner_start(&start, &job->check_pid, &err) != CS_OK)
