@@ -1,7 +1,7 @@
 /* Attention and its gradient: per document, per block of Q_BLOCK query rows (counted from the start
- * of the document), per head, with small GEMMs over the keys that the block can see. Keys of their
- * own, and rows whose documents do not ascend, are taken as one document of all rows: slower, and
- * right in any order.
+ * of the document), per head, with small GEMMs over the keys that the block can see. Where keys are others
+ * than the queries, or documents do not ascend, a document is every run of its rows, and its keys lie in
+ * as many runs: right in any order, and as fast where runs are long.
  *
  *     z = cap(scale q k^T), P = exp(z - lse), o = P v                       (softmax in fp32)
  *     dS = P (dO v^T - D) cap'(z), D = rowsum(dO o), dq = scale dS k, dk = scale dS^T q, dv = P^T
@@ -18,7 +18,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/softmax_rows.h"
 
-#define Q_BLOCK 64
+#define Q_BLOCK   64
+#define MOST_RUNS 8 /* of keys; more are taken as one, with what lies between them */
 
 enum segment_mask {
     SEGMENT_FULL,   /* every row sees every row */
@@ -26,13 +27,20 @@ enum segment_mask {
     SEGMENT_RULE,   /* ask cs_mask_allows for every pair */
 };
 
-/* One block of query rows with the range of keys that it sees. Rows are absolute. */
+/* Keys that follow each other. */
+struct run {
+    int32_t k0, n; /* absolute row */
+    int32_t at;    /* column of matrices of a block; of a span its keys follow each other */
+};
+
+/* One block of query rows with the runs of keys that it sees; rows are absolute. */
 struct block {
     enum segment_mask mask;
-    int32_t q0, q1, k0, k1;
-    const uint8_t
-        *allow; /* SEGMENT_RULE: (q1 - q0, keys of the span), first column: its first key */
-    int32_t allow_stride, first_key;
+    int32_t q0, q1;
+    struct run run[MOST_RUNS];
+    int32_t n_runs, n;    /* keys of all of them: the columns */
+    const uint8_t *allow; /* SEGMENT_RULE: (q1 - q0, n), rows allow_stride apart */
+    int32_t allow_stride;
     uint8_t sees[Q_BLOCK]; /* does the row see anything */
 };
 
@@ -43,8 +51,11 @@ struct scratch {
 
 /* Rows of queries and the keys that they can see at most. */
 struct span {
-    int32_t q0, q1, k0, k1;
+    int32_t q0, q1;
+    struct run run[MOST_RUNS];
+    int32_t n_runs, n;
     enum segment_mask mask;
+    int32_t next; /* segment */
 };
 
 static const struct cs_mask_plan *keys_of(const struct cs_mask_plan *mask)
@@ -113,52 +124,128 @@ static enum segment_mask classify(const struct cs_mask_plan *plan, int32_t begin
     return is_causal && is_ascending ? SEGMENT_CAUSAL : SEGMENT_RULE;
 }
 
-/* Evaluate the rule for all pairs of the block; narrows the key range to what is seen. */
+/* Of a row, for the keys of a run; widens seen to those that it sees. Returns whether it sees any. */
+static bool evaluate_row(const struct cs_mask_plan *plan, struct cs_mask_token q,
+                         const struct run *run, struct run *seen, uint8_t *row)
+{
+    const struct cs_mask_plan *keys = keys_of(plan);
+    int32_t first = run->n, last = -1;
+    for (int32_t j = 0; j < run->n; j++) {
+        const int32_t k = run->k0 + j;
+        row[j] = keys->doc[k] == q.doc && cs_mask_allows(plan->rule, q, cs_mask_token_at(keys, k));
+        if (row[j]) {
+            first = first < j ? first : j;
+            last = j;
+        }
+    }
+    if (last < 0)
+        return false;
+    const int32_t end = seen->k0 + seen->n, begin = run->k0 + first;
+    const bool is_first = seen->n == 0;
+    seen->k0 = is_first || begin < seen->k0 ? begin : seen->k0;
+    seen->n = (is_first || run->k0 + last + 1 > end ? run->k0 + last + 1 : end) - seen->k0;
+    return true;
+}
+
+/* Columns of a row of allow, as they are of the span, closed up to those of the block. */
+static void close_up(const struct span *span, const struct run *seen, uint8_t *row)
+{
+    int32_t at = 0;
+    for (int32_t r = 0; r < span->n_runs; r++) {
+        memmove(row + at, row + span->run[r].at + seen[r].k0 - span->run[r].k0, (size_t)seen[r].n);
+        at += seen[r].n;
+    }
+}
+
+/* Evaluate the rule for all pairs of the block; narrows the runs to what is seen. */
 static void evaluate_rule(const struct cs_mask_plan *plan, const struct span *span, struct block *b,
                           uint8_t *allow)
 {
-    const struct cs_mask_plan *keys = keys_of(plan);
-    const int32_t begin = span->k0, end = span->k1, n = end - begin;
-    b->k0 = end;
-    b->k1 = begin;
+    struct run seen[MOST_RUNS];
+    for (int32_t r = 0; r < span->n_runs; r++)
+        seen[r] = (struct run){.k0 = span->run[r].k0};
     for (int32_t i = b->q0; i < b->q1; i++) {
         const struct cs_mask_token q = cs_mask_token_at(plan, i);
-        uint8_t *row = allow + (int64_t)(i - b->q0) * n;
-        int32_t first = end, last = begin - 1;
-        for (int32_t j = begin; j < end; j++) {
-            row[j - begin] = cs_mask_allows(plan->rule, q, cs_mask_token_at(keys, j));
-            if (row[j - begin]) {
-                first = first < j ? first : j;
-                last = j;
-            }
-        }
-        b->sees[i - b->q0] = last >= begin;
-        b->k0 = b->k0 < first ? b->k0 : first;
-        b->k1 = b->k1 > last + 1 ? b->k1 : last + 1;
+        bool sees = false;
+        for (int32_t r = 0; r < span->n_runs; r++)
+            sees |= evaluate_row(plan, q, &span->run[r], &seen[r],
+                                 allow + (int64_t)(i - b->q0) * span->n + span->run[r].at);
+        b->sees[i - b->q0] = sees;
     }
-    if (b->k1 < b->k0) /* nobody sees anything: no keys */
-        b->k0 = b->k1 = begin;
+    for (int32_t i = b->q0; i < b->q1; i++)
+        close_up(span, seen, allow + (int64_t)(i - b->q0) * span->n);
     b->allow = allow;
-    b->allow_stride = n;
-    b->first_key = begin;
+    b->allow_stride = span->n;
+    b->n_runs = b->n = 0;
+    for (int32_t r = 0; r < span->n_runs; r++) {
+        if (seen[r].n == 0)
+            continue;
+        b->run[b->n_runs++] = (struct run){seen[r].k0, seen[r].n, b->n};
+        b->n += seen[r].n;
+    }
 }
 
-static struct span span_at(const struct cs_mask_plan *plan, bool in_order, int32_t i)
+/* runs of keys of a document */
+static void find_keys(const struct cs_mask_plan *keys, int32_t doc, struct span *span)
 {
-    if (!in_order)
-        return (struct span){0, plan->n_tokens, 0, keys_of(plan)->n_tokens, SEGMENT_RULE};
-    const int32_t begin = plan->segment[i], end = plan->segment[i + 1];
-    return (struct span){begin, end, begin, end, classify(plan, begin, end)};
+    for (int32_t k = 0; k < keys->n_tokens; k++) {
+        struct run *last = &span->run[span->n_runs > 0 ? span->n_runs - 1 : 0];
+        if (keys->doc[k] != doc)
+            continue;
+        if (span->n_runs > 0 && (last->k0 + last->n == k || span->n_runs == MOST_RUNS))
+            last->n = k + 1 - last->k0;
+        else
+            span->run[span->n_runs++] = (struct run){.k0 = k, .n = 1};
+    }
+    for (int32_t r = 0; r < span->n_runs; r++) {
+        span->run[r].at = span->n;
+        span->n += span->run[r].n;
+    }
+}
+
+/* The rows from q0 on that are of one document, with its keys. */
+static struct span run_at(const struct cs_mask_plan *plan, int32_t q0)
+{
+    struct span span = {.q0 = q0, .q1 = q0 + 1, .mask = SEGMENT_RULE};
+    while (span.q1 < plan->n_tokens && plan->doc[span.q1] == plan->doc[q0])
+        span.q1++;
+    find_keys(keys_of(plan), plan->doc[q0], &span);
+    return span;
+}
+
+static struct span segment_at(const struct cs_mask_plan *plan, int32_t i)
+{
+    const int32_t begin = plan->segment[i], end = plan->segment[i + 1], n = end - begin;
+    return (struct span){
+        .q0 = begin,
+        .q1 = end,
+        .run = {{begin, n, 0}},
+        .n_runs = 1,
+        .n = n,
+        .mask = classify(plan, begin, end),
+    };
+}
+
+/* The rows behind those of the span; false: there are none. */
+static bool next(const struct cs_mask_plan *plan, bool in_order, struct span *span)
+{
+    const int32_t i = span->next;
+    if (in_order ? i == plan->n_segments : span->q1 == plan->n_tokens)
+        return false;
+    *span = in_order ? segment_at(plan, i) : run_at(plan, span->q1);
+    span->next = i + 1;
+    return true;
 }
 
 static struct block make_block(const struct cs_mask_plan *plan, const struct span *span, int32_t q0,
                                uint8_t *allow)
 {
-    struct block b = {.mask = span->mask, .q0 = q0, .k0 = span->k0, .k1 = span->k1};
+    struct block b = {.mask = span->mask, .q0 = q0, .n_runs = span->n_runs, .n = span->n};
     b.q1 = span->q1 - q0 < Q_BLOCK ? span->q1 : q0 + Q_BLOCK;
+    memcpy(b.run, span->run, sizeof b.run);
     memset(b.sees, 1, sizeof b.sees);
     if (span->mask == SEGMENT_CAUSAL)
-        b.k1 = b.q1;
+        b.run[0].n = b.n = b.q1 - span->q0;
     if (span->mask == SEGMENT_RULE)
         evaluate_rule(plan, span, &b, allow);
     return b;
@@ -167,24 +254,53 @@ static struct block make_block(const struct cs_mask_plan *plan, const struct spa
 /* Put value where row i of the block may not look; x is the row's part of a (rows, keys) matrix. */
 static void mask_row(const struct block *b, int32_t i, float value, float *x)
 {
-    const int32_t n = b->k1 - b->k0;
     if (b->mask == SEGMENT_CAUSAL)
-        for (int32_t j = i + 1 - b->k0; j < n; j++)
+        for (int32_t j = i + 1 - b->run[0].k0; j < b->n; j++)
             x[j] = value;
     if (b->mask == SEGMENT_RULE)
-        cs_rows_select(n, b->allow + (int64_t)(i - b->q0) * b->allow_stride + b->k0 - b->first_key,
-                       value, x);
+        cs_rows_select(b->n, b->allow + (int64_t)(i - b->q0) * b->allow_stride, value, x);
+}
+
+/* out (rows, keys) = scale q k^T; q: the first row of the block, k: of all keys */
+static void by_keys(const struct cs_attention_shape *s, const struct block *b, float scale,
+                    const float *q, int64_t q_stride, const float *k, float *out)
+{
+    for (int32_t r = 0; r < b->n_runs; r++)
+        cs_cpu_sgemm(0, 1, b->q1 - b->q0, b->run[r].n, s->head_dim, scale, q, q_stride,
+                     k + (int64_t)b->run[r].k0 * s->kv_stride, s->kv_stride, 0.0f,
+                     out + b->run[r].at, b->n);
+}
+
+/* out (rows, head_dim) = scale x (rows, keys) k; no keys: zeros */
+static void over_keys(const struct cs_attention_shape *s, const struct block *b, float scale,
+                      const float *x, const float *k, float *out, int64_t out_stride)
+{
+    const int64_t m = b->q1 - b->q0;
+    for (int64_t i = 0; b->n_runs == 0 && i < m; i++)
+        memset(out + i * out_stride, 0, (size_t)s->head_dim * sizeof *out);
+    for (int32_t r = 0; r < b->n_runs; r++)
+        cs_cpu_sgemm(0, 0, m, s->head_dim, b->run[r].n, scale, x + b->run[r].at, b->n,
+                     k + (int64_t)b->run[r].k0 * s->kv_stride, s->kv_stride, r > 0 ? 1.0f : 0.0f,
+                     out, out_stride);
+}
+
+/* keys += scale x^T rows, x (rows, keys) */
+static void to_keys(const struct cs_attention_shape *s, const struct block *b, float scale,
+                    const float *x, const float *rows, int64_t row_stride, float *keys)
+{
+    for (int32_t r = 0; r < b->n_runs; r++)
+        cs_cpu_sgemm(1, 0, b->run[r].n, s->head_dim, b->q1 - b->q0, scale, x + b->run[r].at, b->n,
+                     rows, row_stride, 1.0f, keys + (int64_t)b->run[r].k0 * s->kv_stride,
+                     s->kv_stride);
 }
 
 /* z (rows, keys) = cap(scale q k^T) */
 static void scores(const struct cs_attention_shape *s, const struct block *b, const float *q,
                    const float *k, float *z)
 {
-    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
-    cs_cpu_sgemm(0, 1, m, n, s->head_dim, s->scale, q + (int64_t)b->q0 * s->q_stride, s->q_stride,
-                 k + (int64_t)b->k0 * s->kv_stride, s->kv_stride, 0.0f, z, n);
+    by_keys(s, b, s->scale, q + (int64_t)b->q0 * s->q_stride, s->q_stride, k, z);
     if (s->softcap != 0.0f)
-        cs_rows_cap(m * n, s->softcap, z);
+        cs_rows_cap((int64_t)(b->q1 - b->q0) * b->n, s->softcap, z);
 }
 
 static float sink_of(const struct cs_attention_shape *s, int32_t head)
@@ -208,7 +324,7 @@ static void forward_head(const struct cs_attention_shape *s, const struct block 
                          const float *q, const float *k, const float *v, float *o, float *lse,
                          float *z)
 {
-    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
+    const int64_t m = b->q1 - b->q0, n = b->n;
     float inv_sum[Q_BLOCK];
     scores(s, b, q, k, z);
     for (int64_t r = 0; r < m; r++) {
@@ -216,8 +332,7 @@ static void forward_head(const struct cs_attention_shape *s, const struct block 
         inv_sum[r] = 1.0f / soften(n, b->sees[r] != 0, sink, z + r * n, &lse[b->q0 + r]);
     }
     float *out = o + (int64_t)b->q0 * s->o_stride;
-    cs_cpu_sgemm(0, 0, m, s->head_dim, n, 1.0f, z, n, v + (int64_t)b->k0 * s->kv_stride,
-                 s->kv_stride, 0.0f, out, s->o_stride);
+    over_keys(s, b, 1.0f, z, v, out, s->o_stride);
     for (int64_t r = 0; r < m; r++) {
         if (b->sees[r])
             cs_rows_scale(s->head_dim, inv_sum[r], out + r * s->o_stride);
@@ -251,8 +366,8 @@ void cs_cpu_attention(struct cs_ctx *ctx, const struct cs_attention_shape *shape
     const struct scratch tmp = take_scratch(ctx, mask);
     const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
     const bool in_order = is_in_order(mask);
-    for (int32_t i = 0; i < (in_order ? mask->n_segments : 1); i++) {
-        const struct span span = span_at(mask, in_order, i);
+    struct span span = {.q1 = 0};
+    while (next(mask, in_order, &span)) {
         for (int32_t q0 = span.q0; q0 < span.q1; q0 += Q_BLOCK) {
             const struct block b = make_block(mask, &span, q0, tmp.allow);
             for (int32_t h = 0; h < shape->heads; h++) {
@@ -288,7 +403,7 @@ static float sink_grad(const struct cs_attention_shape *s, const struct block *b
 static void backward_rows(const struct cs_attention_shape *s, const struct block *b,
                           const struct grad_head *h, const struct scratch *tmp)
 {
-    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0;
+    const int64_t m = b->q1 - b->q0, n = b->n;
     const float inv_cap = s->softcap != 0.0f ? 1.0f / s->softcap : 0.0f;
     for (int64_t r = 0; r < m; r++) {
         float *p = tmp->p + r * n, *ds = tmp->dp + r * n;
@@ -308,19 +423,14 @@ static void backward_rows(const struct cs_attention_shape *s, const struct block
 static void backward_head(const struct cs_attention_shape *s, const struct block *b,
                           const struct grad_head *h, const struct scratch *tmp)
 {
-    const int64_t m = b->q1 - b->q0, n = b->k1 - b->k0, d = s->head_dim;
-    const int64_t at_q = (int64_t)b->q0 * s->q_stride, at_k = (int64_t)b->k0 * s->kv_stride;
+    const int64_t at_q = (int64_t)b->q0 * s->q_stride;
     const float *d_o = h->d_o + (int64_t)b->q0 * s->o_stride;
     scores(s, b, h->q, h->k, tmp->z);
-    cs_cpu_sgemm(0, 1, m, n, d, 1.0f, d_o, s->o_stride, h->v + at_k, s->kv_stride, 0.0f, tmp->dp,
-                 n);
+    by_keys(s, b, 1.0f, d_o, s->o_stride, h->v, tmp->dp);
     backward_rows(s, b, h, tmp);
-    cs_cpu_sgemm(1, 0, n, d, m, 1.0f, tmp->p, n, d_o, s->o_stride, 1.0f, h->dv + at_k,
-                 s->kv_stride);
-    cs_cpu_sgemm(0, 0, m, d, n, s->scale, tmp->dp, n, h->k + at_k, s->kv_stride, 0.0f, h->dq + at_q,
-                 s->q_stride);
-    cs_cpu_sgemm(1, 0, n, d, m, s->scale, tmp->dp, n, h->q + at_q, s->q_stride, 1.0f, h->dk + at_k,
-                 s->kv_stride);
+    to_keys(s, b, 1.0f, tmp->p, d_o, s->o_stride, h->dv);
+    over_keys(s, b, s->scale, tmp->dp, h->k, h->dq + at_q, s->q_stride);
+    to_keys(s, b, s->scale, tmp->dp, h->q + at_q, s->q_stride, h->dk);
 }
 
 static void zero_heads(const struct cs_attention_shape *s, float *dk, float *dv)
@@ -344,8 +454,8 @@ void cs_cpu_attention_grad(struct cs_ctx *ctx, const struct cs_attention_shape *
     const int32_t d = shape->head_dim, group = shape->heads / shape->kv_heads;
     const bool in_order = is_in_order(mask);
     zero_heads(shape, dk, dv);
-    for (int32_t i = 0; i < (in_order ? mask->n_segments : 1); i++) {
-        const struct span span = span_at(mask, in_order, i);
+    struct span span = {.q1 = 0};
+    while (next(mask, in_order, &span)) {
         for (int32_t q0 = span.q0; q0 < span.q1; q0 += Q_BLOCK) {
             const struct block b = make_block(mask, &span, q0, tmp.allow);
             for (int32_t h = 0; h < shape->heads; h++) {
