@@ -56,6 +56,7 @@ struct use {
     int is_grad;
     int32_t at;            /* place of the action of this rank */
     int32_t buffer;        /* result */
+    int32_t before;        /* what was put there before, -1: nothing */
     int32_t *clock, *mark; /* (n_near) what messages of its own slot prove */
 };
 
@@ -69,6 +70,7 @@ struct search {
     int32_t *beside; /* (n_edges) edges between these with rows of the same branch */
     int32_t n_beside;
     int32_t *latest; /* (n_uses, n_near) of each buffer the latest clocks of all that lie there */
+    int32_t *last;   /* (n_uses) of each buffer what was put there last */
 };
 
 static int32_t rank_of(const struct cs_buffers *of, int32_t stage)
@@ -107,6 +109,17 @@ static int32_t branch_of(const struct cs_plan *plan, int32_t edge)
     return plan->stages[plan->edges[edge].from].branch;
 }
 
+static void list_edges(const struct cs_buffers *of)
+{
+    for (int32_t r = 0; r < of->plan->n_ranks; r++)
+        of->first_from[r] = of->near[r] = -1;
+    for (int32_t e = of->plan->n_edges; e-- > 0;) {
+        int32_t *first = &of->first_from[rank_of(of, of->plan->edges[e].from)];
+        of->next_from[e] = *first;
+        *first = e;
+    }
+}
+
 struct cs_buffers cs_buffers_make(const struct cs_plan *plan, const struct cs_kept_order *order,
                                   int32_t n_slots, struct cs_arena *scratch)
 {
@@ -116,11 +129,14 @@ struct cs_buffers cs_buffers_make(const struct cs_plan *plan, const struct cs_ke
                             .n_slots = n_slots,
                             .crossing = CS_NEW_ARRAY(scratch, struct cs_crossing, n + 1),
                             .is_apart = CS_NEW_ARRAY(scratch, bool, plan->n_edges + 1),
+                            .first_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
+                            .next_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
                             .near = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
                             .beside = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
                             .scratch = scratch};
     for (int64_t i = 0; i < n; i++)
         of.crossing[i] = (struct cs_crossing){NEVER, NEVER};
+    list_edges(&of);
     for (int32_t e = 0; e < plan->n_edges; e++) {
         note_edge(&of, e, plan->edges[e].from);
         note_edge(&of, e, plan->edges[e].to);
@@ -241,6 +257,7 @@ static void list_uses(struct search *s, int32_t edge)
     qsort(s->use, (size_t)s->n_uses, sizeof *s->use, by_place);
     int32_t *known = CS_NEW_ARRAY(s->of->scratch, int32_t, 2 * (int64_t)s->n_uses * s->n_near + 1);
     s->latest = CS_NEW_ARRAY(s->of->scratch, int32_t, (int64_t)s->n_uses * s->n_near + 1);
+    s->last = CS_NEW_ARRAY(s->of->scratch, int32_t, s->n_uses + 1);
     for (int32_t i = 0; i < s->n_uses; i++) {
         s->use[i].clock = known + 2 * (int64_t)i * s->n_near;
         s->use[i].mark = s->use[i].clock + s->n_near;
@@ -249,28 +266,63 @@ static void list_uses(struct search *s, int32_t edge)
     }
 }
 
-static void list_near(struct search *s, int32_t edge)
+/* The ends of an edge, the lower one first; both may be one. */
+struct ends {
+    int32_t rank[2];
+};
+
+static struct ends ends_of(const struct search *s, int32_t edge)
 {
-    const struct cs_plan *plan = s->of->plan;
-    const struct cs_edge *e = &plan->edges[edge];
-    s->near = s->of->near;
-    for (int32_t r = 0; r < plan->n_ranks; r++) {
-        const bool is_near =
-            plan->n_ranks <= NEAR || r == rank_of(s->of, e->from) || r == rank_of(s->of, e->to);
-        s->near[r] = is_near ? s->n_near++ : -1;
-    }
+    const struct cs_edge *e = &s->of->plan->edges[edge];
+    const int32_t from = rank_of(s->of, e->from), to = rank_of(s->of, e->to);
+    return from < to ? (struct ends){{from, to}} : (struct ends){{to, from}};
 }
 
-static void list_beside(struct search *s, int32_t edge)
+static void list_near(struct search *s, struct ends ends)
+{
+    const int32_t n_ranks = s->of->plan->n_ranks;
+    s->near = s->of->near;
+    for (int32_t r = 0; n_ranks <= NEAR && r < n_ranks; r++)
+        s->near[r] = s->n_near++;
+    for (int i = 0; n_ranks > NEAR && i < 2; i++)
+        if (s->near[ends.rank[i]] < 0)
+            s->near[ends.rank[i]] = s->n_near++;
+}
+
+/* for the next search; of many ranks all others are -1 all the time */
+static void forget_near(struct search *s, struct ends ends)
+{
+    if (s->of->plan->n_ranks > NEAR)
+        s->near[ends.rank[0]] = s->near[ends.rank[1]] = -1;
+}
+
+static void add_beside(struct search *s, int32_t edge, int32_t other)
+{
+    const struct cs_plan *plan = s->of->plan;
+    const int32_t from = rank_of(s->of, plan->edges[other].from),
+                  to = rank_of(s->of, plan->edges[other].to);
+    if (branch_of(plan, other) == branch_of(plan, edge) && s->near[from] >= 0 && s->near[to] >= 0 &&
+        from != to)
+        s->beside[s->n_beside++] = other;
+}
+
+/* In the order of edges. Of many ranks only what begins on one of the two is looked at. */
+static void list_beside(struct search *s, int32_t edge, struct ends ends)
 {
     const struct cs_plan *plan = s->of->plan;
     s->beside = s->of->beside;
-    for (int32_t i = 0; i < plan->n_edges; i++)
-        if (branch_of(plan, i) == branch_of(plan, edge) &&
-            s->near[rank_of(s->of, plan->edges[i].from)] >= 0 &&
-            s->near[rank_of(s->of, plan->edges[i].to)] >= 0 &&
-            rank_of(s->of, plan->edges[i].from) != rank_of(s->of, plan->edges[i].to))
-            s->beside[s->n_beside++] = i;
+    if (plan->n_ranks <= NEAR) {
+        for (int32_t i = 0; i < plan->n_edges; i++)
+            add_beside(s, edge, i);
+        return;
+    }
+    int32_t a = s->of->first_from[ends.rank[0]],
+            b = ends.rank[0] != ends.rank[1] ? s->of->first_from[ends.rank[1]] : -1;
+    while (a >= 0 || b >= 0) {
+        int32_t *next = b < 0 || (a >= 0 && a < b) ? &a : &b;
+        add_beside(s, edge, *next);
+        *next = s->of->next_from[*next];
+    }
 }
 
 /* with all that lie there: that one follows the next and that a third does not prove that it
@@ -281,8 +333,8 @@ static bool fits(const struct search *s, const struct use *use, int32_t buffer)
     for (int32_t r = 0; r < s->n_near; r++)
         if (latest[r] <= use->mark[r])
             return true;
-    for (const struct use *other = use; other-- > s->use;)
-        if (other->buffer == buffer && !follows(s, other, use))
+    for (int32_t i = s->last[buffer]; i >= 0; i = s->use[i].before)
+        if (!follows(s, &s->use[i], use))
             return false;
     return true;
 }
@@ -292,6 +344,8 @@ static void put(const struct search *s, struct use *use, int32_t buffer, bool is
 {
     int32_t *latest = s->latest + (int64_t)buffer * s->n_near;
     use->buffer = buffer;
+    use->before = is_first ? -1 : s->last[buffer];
+    s->last[buffer] = (int32_t)(use - s->use);
     for (int32_t r = 0; r < s->n_near; r++)
         if (is_first || use->clock[r] > latest[r])
             latest[r] = use->clock[r];
@@ -304,8 +358,9 @@ int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank
     int32_t n = 0;
     for (int32_t i = 0; buffer != NULL && i < of->n_slots * FLOWS; i++)
         buffer[i] = -1;
-    list_near(&s, edge);
-    list_beside(&s, edge);
+    const struct ends ends = ends_of(&s, edge);
+    list_near(&s, ends);
+    list_beside(&s, edge, ends);
     list_uses(&s, edge);
     for (int32_t i = 0; i < s.n_uses; i++) {
         struct use *use = &s.use[i];
@@ -317,6 +372,7 @@ int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank
         if (buffer != NULL)
             buffer[use->slot * FLOWS + use->is_grad] = b;
     }
+    forget_near(&s, ends);
     return n;
 }
 

@@ -14,8 +14,10 @@ struct cs_buffers {
     int32_t n_slots;
     struct cs_crossing *crossing; /* (n_edges, n_slots, 2) */
     bool *is_apart;               /* (n_edges) all rows have buffers of their own */
-    int32_t *near, *beside;       /* (n_ranks), (n_edges) of a search */
-    struct cs_arena *scratch;     /* of the caller; everything lies there */
+    int32_t *first_from;          /* (n_ranks) the first edge that begins on the rank, -1: none */
+    int32_t *next_from;       /* (n_edges) the next one that begins on the same rank, -1: none */
+    int32_t *near, *beside;   /* (n_ranks), (n_edges) of a search */
+    struct cs_arena *scratch; /* of the caller; everything lies there */
 };
 
 /* order must live as long */

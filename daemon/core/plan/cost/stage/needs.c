@@ -50,9 +50,9 @@ struct cs_rank_needs cs_rank_needs(const struct cs_needs_of *of, int32_t rank, i
     int32_t tp = 1, ep = 1;
     for (int32_t s = 0; s < of->plan->n_stages; s++) {
         const struct cs_stage *stage = &of->plan->stages[s];
-        const struct cs_rank_shape shape = cs_plan_shape(of->plan, s);
         if (stage->rank != rank)
             continue;
+        const struct cs_rank_shape shape = cs_plan_shape(of->plan, s);
         const int64_t scratch =
             of->graph ? cs_stage_scratch_bytes(of->graph, of->plan, s, of->element) : 0;
         out.weights += stage->weight_bytes;
