@@ -41,6 +41,7 @@
 #include "bench/vlm.h"
 #include "core/base/system/clock.h"
 #include "core/plan/cost/stage/scratch.h"
+#include "core/plan/cost/stage/zero.h"
 #include "core/sched/lower/lower.h"
 #include "core/sched/proof/kept.h"
 #include "worker/exec/state/state.h"
@@ -213,6 +214,7 @@ static void print_memory(const struct cs_vlm_job *j, int rank, int n_slots, cons
         weights += s->weight_bytes;
         states += s->state_bytes;
     }
+    weights += cs_rank_zero_bytes(j->graph, j->plan, own, 2);
     printf("                 rank %d, GiB: weights %.2f gradients %.2f optimizer %.2f activations "
            "%.2f scratch %.2f between stages %.2f else %.2f; planned: weights %.2f states %.2f "
            "activations %.2f scratch %.2f between stages %.2f; %lld allocations after the first "

@@ -1,5 +1,5 @@
 /* A layout costs in a search what it costs in a plan: random layouts of small models, each stage with what its ranks
- * wait for, each message both ways, the whole pipeline, to the nanosecond, and what ranks keep, to the byte. */
+ * wait for, each message both ways, the whole pipeline, to the nanosecond, and what ranks need, to the byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +9,12 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/links/edges.h"
+#include "core/plan/cost/stage/needs.h"
 #include "core/plan/make/planner.h"
 #include "core/sched/lower/lower.h"
+#include "core/sched/orders/kept.h"
 #include "core/sched/sim/predict.h"
 #include "core/sched/sim/sim.h"
 #include "core/sched/traits.h"
@@ -19,7 +22,7 @@
 #include "support/need.h"
 #include "support/spec.h"
 
-enum { TRIALS = 1500 };
+enum { TRIALS = 1500, FEW = 4 /* slots, all of which a search simulates */ };
 
 static uint64_t state_of = 1;
 
@@ -86,19 +89,20 @@ static int32_t option_like(const struct cs_search_problem *p, int32_t b, int32_t
     return 0;
 }
 
-/* Of encoders on ranks of the LLM all of one kind, with its tp and cp. */
+/* Of encoders on ranks of the LLM all of one kind, with its tp and cp, or one on every rank. */
 static void draw_layout(struct drawn *d)
 {
-    static const enum cs_schedule_id schedules[] = {CS_SCHEDULE_1f1b, CS_SCHEDULE_gpipe,
-                                                    CS_SCHEDULE_zb_h1, CS_SCHEDULE_interleaved,
-                                                    CS_SCHEDULE_anchors};
+    static const enum cs_schedule_id schedules[] = {
+        CS_SCHEDULE_1f1b,        CS_SCHEDULE_gpipe,   CS_SCHEDULE_zb_h1,      CS_SCHEDULE_zb_h2,
+        CS_SCHEDULE_interleaved, CS_SCHEDULE_anchors, CS_SCHEDULE_three_phase};
     const struct cs_search_problem *p = d->problem;
     struct cs_candidate *c = &d->found.candidate;
     const int32_t llm = p->llm;
-    d->found.schedule = schedules[draw(0, 4)];
+    d->found.schedule = schedules[draw(0, 6)];
     d->found.chunks = d->found.schedule == CS_SCHEDULE_interleaved ? CS_PLAN_CHUNKS : 1;
     c->dp = 1 << draw(0, 1);
-    const bool is_colocated = d->found.schedule == CS_SCHEDULE_anchors,
+    const bool is_colocated =
+                   cs_plan_schedule((int)d->found.schedule)->layout == CS_LAYOUT_COLOCATED,
                is_replicated = !is_colocated && d->found.chunks == 1 && draw(0, 3) == 0;
     for (int32_t b = llm; b >= 0; b--) {
         const bool is_guest = b != llm && (is_colocated || is_replicated);
@@ -106,14 +110,20 @@ static void draw_layout(struct drawn *d)
         c->place[b] = (uint8_t)(!is_guest      ? CS_PLACE_OWN
                                 : is_colocated ? CS_PLACE_COLOCATED
                                                : CS_PLACE_REPLICATED);
-        c->option[b] = (int16_t)(is_guest ? option_like(p, b, host->tp, host->cp)
-                                          : draw(0, p->branch[b].n_options - 1));
-        c->own_dp[b] = b == llm || is_guest ? c->dp : 1 << draw(0, 2);
+        const bool is_one = is_colocated && draw(0, 2) == 0; /* whose ranks share its items */
+        c->option[b] = (int16_t)(is_one     ? option_like(p, b, 1, 1)
+                                 : is_guest ? option_like(p, b, host->tp, host->cp)
+                                            : draw(0, p->branch[b].n_options - 1));
+        c->own_dp[b] = b == llm        ? c->dp
+                       : is_one        ? c->dp * c->pp[llm] * host->tp * host->cp
+                       : is_colocated  ? c->dp * c->pp[llm]
+                       : is_replicated ? c->dp
+                                       : 1 << draw(0, 2);
         c->pp[b] = (int16_t)(is_guest ? 1 : draw(1, b == llm ? 3 : 2));
         c->zero[b] = (uint8_t)draw(1, 3);
     }
-    d->options =
-        (struct cs_search_options){.batch_slots = c->dp * draw(1, 4), .may_leave_node = true};
+    d->options = (struct cs_search_options){
+        .batch_slots = c->dp * draw(1, draw(0, 3) > 0 ? FEW : 48), .may_leave_node = true};
 }
 
 static bool make_plan(struct drawn *d)
@@ -183,16 +193,6 @@ static bool stays_in_nodes(const struct drawn *d)
     return true;
 }
 
-/* Experts of a plan are those of the fullest rank, whoever divides their state. */
-static bool spreads_experts(const struct drawn *d)
-{
-    const struct cs_layout *l = &d->found.plan->layout;
-    for (int32_t b = 0; b < l->n_branches; b++)
-        if (l->branch[b].ep > 1)
-            return true;
-    return false;
-}
-
 /* Replicated encoders are parts of the LLM's stages in a search, stages of their own in a plan. */
 static int32_t stage_in_search(const struct cs_trial *t, const struct cs_stage *s)
 {
@@ -218,20 +218,32 @@ static void stages_are_alike(const struct drawn *d, const struct cs_trial *t)
     }
 }
 
-/* What a rank keeps of its stages: weights, and state. */
+/* What ranks need of their memory, class by class. */
 static void memory_is_alike(const struct drawn *d, const struct cs_trial *t)
 {
-    int64_t weights[64] = {0}, state[64] = {0};
-    for (int32_t s = 0; s < d->plan->n_stages; s++) {
-        const struct cs_stage *st = &d->plan->stages[s];
-        weights[st->rank] += st->weight_bytes;
-        state[st->rank] += st->state_bytes;
-    }
+    int64_t *kept = CS_NEW_ARRAY(d->arena, int64_t, d->plan->n_ranks + 1);
+    int32_t *n_buffers = CS_NEW_ARRAY(d->arena, int32_t, 2 * d->plan->n_edges + 1);
+    const struct cs_needs_of of = {.plan = d->plan,
+                                   .graph = cs_plan_rank_graph(d->graph, d->plan, d->arena),
+                                   .cluster = &d->cluster,
+                                   .element = cs_device_element_bytes(d->cluster.device),
+                                   .n_buffers = n_buffers};
+    struct cs_err err = {0};
+    need(cs_orders_kept(d->plan, cs_plan_own_slots(d->plan, d->plan->slots),
+                        cs_needs_held(&of, d->arena), kept, n_buffers, &err),
+         &err);
     for (int32_t i = 0; i < d->found.plan->n_stages; i++) {
         const struct cs_search_stage *s = &d->found.plan->stage[i];
+        const struct cs_memory *m = &s->memory;
         const int32_t rank = t->first_rank[s->branch] + s->index;
-        expect(d, "weights of rank", rank, s->memory.weights, weights[rank]);
-        expect(d, "state of rank", rank, s->memory.grads + s->memory.optimizer, state[rank]);
+        const struct cs_rank_needs needs = cs_rank_needs(&of, rank, kept[rank]);
+        expect(d, "weights of rank", rank, m->weights, needs.weights);
+        expect(d, "state of rank", rank, m->grads + m->optimizer, needs.state);
+        expect(d, "activations of rank", rank, m->activations, needs.activations);
+        expect(d, "boundary of rank", rank, m->boundary, needs.boundary);
+        expect(d, "scratch of rank", rank, m->workspace, needs.scratch);
+        expect(d, "windows of rank", rank, m->windows, needs.windows);
+        expect(d, "memory of rank", rank, cs_memory_total(m), cs_rank_needs_bytes(&needs));
     }
 }
 
@@ -296,20 +308,20 @@ static bool try_layout(int *seen)
     int64_t nearest;
     draw_model(&d);
     draw_layout(&d);
-    bool is_made =
-        cs_search_evaluate(d.problem, &d.options, &d.found, d.arena, &nearest, &err) == CS_OK &&
-        make_plan(&d);
+    bool is_made = cs_search_evaluate(d.problem, &d.options, NULL, &d.found, d.arena, &nearest,
+                                      &err) == CS_OK &&
+                   make_plan(&d);
     if (is_made) {
         take_cut(&d);
-        need(cs_search_evaluate(d.problem, &d.options, &d.found, d.arena, &nearest, &err), &err);
+        need(cs_search_evaluate(d.problem, &d.options, NULL, &d.found, d.arena, &nearest, &err),
+             &err);
         cs_trial_start(&t, d.problem, &d.options, &d.found, d.arena);
         cs_trial_lower(&t);
         messages_are_alike(&d, &t, seen);
-        if (!spreads_experts(&d))
-            memory_is_alike(&d, &t);
+        memory_is_alike(&d, &t);
         if (!shares_items(&d) && stays_in_nodes(&d))
             stages_are_alike(&d, &t);
-        if (!shares_items(&d) && stays_in_nodes(&d) &&
+        if (!shares_items(&d) && stays_in_nodes(&d) && d.found.plan->slots <= FEW &&
             d.found.plan->modality != CS_PLACE_REPLICATED)
             pipelines_are_alike(&d);
     }

@@ -9,7 +9,7 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-#include "core/plan/cost/stage/scratch.h"
+#include "core/plan/cost/stage/zero.h"
 #include "support/device.h"
 #include "support/layout_compare.h"
 #include "support/lazy_device.h"
@@ -232,11 +232,9 @@ static void measure(struct cs_test_spec options, struct bytes *out)
     if (cs_params_new(made.graph, made.plan, rank, device, &params, &err) != CS_OK)
         fail_msg("%s", err.text);
     *out = (struct bytes){.weights = params->weight_bytes, .state = params->state_bytes};
-    struct cs_stage stage = made.plan->stages[llm];
-    const int64_t scratch = cs_stage_scratch_bytes(made.graph, made.plan, llm, 4);
-    made.plan->stages[llm].zero = 1;
-    out->planned = stage.weight_bytes + stage.state_bytes + scratch -
-                   cs_stage_scratch_bytes(made.graph, made.plan, llm, 4);
+    const struct cs_stage *stage = &made.plan->stages[llm];
+    out->planned = stage->weight_bytes + stage->state_bytes +
+                   cs_rank_zero_bytes(made.graph, made.plan, rank, 4);
     cs_params_free(params);
     cs_test_planned_free(&made);
 }

@@ -127,17 +127,20 @@ static void derive_edges(const struct cs_graph *graph, struct cs_plan *plan)
     }
 }
 
-/* Replicas share a table in equal parts of whole units, the last of which are shorter or empty
- * (worker/params/params.c). */
-static int64_t tied_part(const struct cs_graph *graph, int dp, int tp)
+int64_t cs_tied_part(int64_t n, int32_t holders)
 {
     enum { UNIT = 16 };
 
-    const struct cs_param *table = &graph->params[graph->tied_param];
-    const int64_t words = (table->dim[0] + tp - 1) / tp; /* of the rank with most */
-    const int64_t n = table->count / table->dim[0] * words, all = (int64_t)UNIT * dp;
-    const int64_t part = (n + all - 1) / all * UNIT;
+    const int64_t all = (int64_t)UNIT * holders, part = (n + all - 1) / all * UNIT;
     return part < n ? part : n;
+}
+
+/* of the rank with most words */
+static int64_t tied_part(const struct cs_graph *graph, int32_t holders, int32_t tp)
+{
+    const struct cs_param *table = &graph->params[graph->tied_param];
+    const int64_t words = (table->dim[0] + tp - 1) / tp;
+    return cs_tied_part(table->count / table->dim[0] * words, holders);
 }
 
 /* the first stage of the LLM and its last */

@@ -25,4 +25,8 @@ struct cs_layer_rows cs_layer_rows(const struct cs_graph *graph,
  * are put in another order for it (worker/model/stage_rows.c). */
 bool cs_layer_reads_own_rows(const struct cs_layer *layer, bool splits_rows, int32_t cp);
 
+/* Of n elements of a tied table those that each of so many replicas updates: equal parts of whole units, the last of
+ * which are shorter or empty (worker/params/params.c). */
+int64_t cs_tied_part(int64_t n, int32_t holders);
+
 #endif

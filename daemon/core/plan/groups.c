@@ -242,6 +242,18 @@ static void add_edge(struct table *t, const struct cs_edge *edge, int32_t end)
     } while (next_place(&s, &at));
 }
 
+static void add_channels(struct table *t)
+{
+    const struct cs_plan *plan = t->plan;
+    for (int32_t e = 0; e < plan->n_edges; e++) {
+        add_edge(t, &plan->edges[e], plan->edges[e].from);
+        if (plan->first != NULL)
+            add_edge(t, &plan->edges[e], plan->edges[e].to);
+        if (goes_anywhere(plan, &plan->edges[e]))
+            add_ways(t, &plan->edges[e]);
+    }
+}
+
 static int compare(const void *a, const void *b)
 {
     const struct cs_group *x = a, *y = b;
@@ -283,13 +295,16 @@ void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena)
         add_dimension(&t, s, CS_GROUP_CP);
         add_experts(&t, s);
     }
-    for (int32_t e = 0; e < plan->n_edges; e++) {
-        add_edge(&t, &plan->edges[e], plan->edges[e].from);
-        if (plan->first != NULL)
-            add_edge(&t, &plan->edges[e], plan->edges[e].to);
-        if (goes_anywhere(plan, &plan->edges[e]))
-            add_ways(&t, &plan->edges[e]);
-    }
+    add_channels(&t);
+    plan->n_groups = cs_groups_sort(t.group, t.n);
+    plan->group = t.group;
+}
+
+void cs_plan_make_channels(struct cs_plan *plan, struct cs_arena *arena)
+{
+    struct table t = {.plan = plan, .arena = arena};
+    cs_plan_number_ranks(plan, arena);
+    add_channels(&t);
     plan->n_groups = cs_groups_sort(t.group, t.n);
     plan->group = t.group;
 }

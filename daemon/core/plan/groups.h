@@ -45,6 +45,8 @@ struct cs_group {
  * reader of plans call it; who moves stages of a plan afterwards sets n_groups to 0. Kinds other
  * than WORLD and TIED have groups of two ranks or more only. */
 void cs_plan_make_groups(struct cs_plan *plan, struct cs_arena *arena);
+/* The same table without any but channels, for who counts these alone. */
+void cs_plan_make_channels(struct cs_plan *plan, struct cs_arena *arena);
 /* The plan itself where it has its table, else a copy in the arena that has one (plans made from
  * numbers). */
 const struct cs_plan *cs_plan_with_groups(const struct cs_plan *plan, struct cs_arena *arena);

@@ -173,6 +173,8 @@ bool cs_plan_shares_all(const struct cs_plan *plan, int32_t stage);
 int32_t cs_plan_holders(const struct cs_plan *plan, int32_t rank_in_replica);
 int32_t cs_plan_holder(const struct cs_plan *plan, int32_t rank);
 int32_t cs_plan_expert_holders(const struct cs_plan *plan, int32_t rank_in_replica);
+/* Of the edge's two stages: numbers of lanes, or of ranks that share matrices. */
+bool cs_plan_widths_differ(const struct cs_plan *plan, int32_t edge);
 /* Rows of the edge's branch go between stages with different numbers of lanes, or of ranks that share
  * matrices: whoever proves what follows on a rank from messages of its program cannot do so. */
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge);

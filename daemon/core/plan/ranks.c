@@ -195,16 +195,19 @@ bool cs_plan_shares_all(const struct cs_plan *plan, int32_t stage)
            (is_beside && plan->stages[stage].branch != llm && cs_plan_lanes(plan, stage) > 1);
 }
 
+bool cs_plan_widths_differ(const struct cs_plan *plan, int32_t edge)
+{
+    const int32_t from = plan->edges[edge].from, to = plan->edges[edge].to;
+    return cs_plan_shape(plan, from).tp != cs_plan_shape(plan, to).tp ||
+           cs_plan_lanes(plan, from) != cs_plan_lanes(plan, to);
+}
+
 bool cs_plan_is_uneven(const struct cs_plan *plan, int32_t edge)
 {
     const int32_t branch = plan->stages[plan->edges[edge].from].branch;
-    for (int32_t i = 0; i < plan->n_edges; i++) {
-        const struct cs_edge *e = &plan->edges[i];
-        if (plan->stages[e->from].branch == branch &&
-            (cs_plan_shape(plan, e->from).tp != cs_plan_shape(plan, e->to).tp ||
-             cs_plan_lanes(plan, e->from) != cs_plan_lanes(plan, e->to)))
+    for (int32_t i = 0; i < plan->n_edges; i++)
+        if (plan->stages[plan->edges[i].from].branch == branch && cs_plan_widths_differ(plan, i))
             return true;
-    }
     return false;
 }
 

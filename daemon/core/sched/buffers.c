@@ -49,28 +49,37 @@ struct cs_crossing {
     int32_t made, read;
 };
 
+/* Of ranks that are looked at (near). One that is not there follows nothing and nothing follows it: made -1, read NEVER. */
+struct cs_crossing_message {
+    int32_t from, to, made, read;
+};
+
 /* One filling of a buffer of a rank. */
 struct use {
     const struct cs_crossing *rows;
     int32_t slot, from, to; /* ranks */
     int is_grad;
-    int32_t at;            /* place of the action of this rank */
-    int32_t buffer;        /* result */
-    int32_t before;        /* what was put there before, -1: nothing */
-    int32_t *clock, *mark; /* (n_near) what messages of its own slot prove */
+    int32_t at;             /* place of the action of this rank */
+    int32_t buffer;         /* result */
+    int32_t before;         /* use[] that lies there too, the last one; -1: none */
+    int32_t *clock, *mark;  /* (n_near) what messages of its own slot prove, */
+    uint32_t clocks, marks; /* of which ranks, by bits: NEAR at most */
 };
 
 struct search {
     const struct cs_buffers *of;
     int32_t rank;
+    bool is_apart;   /* all rows of the edge have buffers of their own */
     struct use *use; /* (2 n_slots) of the edge */
     int32_t n_uses;
     int32_t *near; /* (n_ranks) index of ranks that are looked at, -1: it is not */
     int32_t n_near;
     int32_t *beside; /* (n_edges) edges between these with rows of the same branch */
     int32_t n_beside;
-    int32_t *latest; /* (n_uses, n_near) of each buffer the latest clocks of all that lie there */
-    int32_t *last;   /* (n_uses) of each buffer what was put there last */
+    const struct cs_crossing_message *message; /* (n_slots, FLOWS n_beside) */
+    int32_t *latest;  /* (n_uses, n_near) of each buffer the latest clocks of all that lie there */
+    uint32_t *clocks; /* (n_uses) of which ranks, by bits */
+    int32_t *last;    /* (n_uses) of each buffer the use[] that was put there last, -1: none */
 };
 
 static int32_t rank_of(const struct cs_buffers *of, int32_t stage)
@@ -124,16 +133,18 @@ struct cs_buffers cs_buffers_make(const struct cs_plan *plan, const struct cs_ke
                                   int32_t n_slots, struct cs_arena *scratch)
 {
     const int64_t n = (int64_t)plan->n_edges * n_slots * FLOWS;
-    struct cs_buffers of = {.plan = plan,
-                            .order = order,
-                            .n_slots = n_slots,
-                            .crossing = CS_NEW_ARRAY(scratch, struct cs_crossing, n + 1),
-                            .is_apart = CS_NEW_ARRAY(scratch, bool, plan->n_edges + 1),
-                            .first_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
-                            .next_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
-                            .near = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
-                            .beside = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
-                            .scratch = scratch};
+    struct cs_buffers of = {
+        .plan = plan,
+        .order = order,
+        .n_slots = n_slots,
+        .crossing = CS_NEW_ARRAY(scratch, struct cs_crossing, n + 1),
+        .is_apart = CS_NEW_ARRAY(scratch, bool, plan->n_edges + 1),
+        .first_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
+        .next_from = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
+        .near = CS_NEW_ARRAY(scratch, int32_t, plan->n_ranks + 1),
+        .beside = CS_NEW_ARRAY(scratch, int32_t, plan->n_edges + 1),
+        .message = CS_NEW_ARRAY(scratch, const struct cs_crossing_message *, plan->n_edges + 1),
+        .scratch = scratch};
     for (int64_t i = 0; i < n; i++)
         of.crossing[i] = (struct cs_crossing){NEVER, NEVER};
     list_edges(&of);
@@ -149,21 +160,52 @@ struct cs_buffers cs_buffers_make(const struct cs_plan *plan, const struct cs_ke
 
 /* ---- what is known to come after what ---- */
 
-struct message {
-    int32_t from, to; /* near */
-    struct cs_crossing at;
-};
-
-/* The k-th that a slot may have, rows along the chain first, then gradients against it; false: it has not. */
-static bool message_of(const struct search *s, int32_t slot, int32_t k, struct message *out)
+/* Those that a slot may have: rows along the chain first, then gradients against it, so that what one lets another rank
+ * send stands behind it. */
+static void list_messages(const struct search *s, int32_t slot, struct cs_crossing_message *out)
 {
-    const int is_grad = k >= s->n_beside;
-    const int32_t edge = s->beside[is_grad ? FLOWS * s->n_beside - 1 - k : k];
-    const struct cs_edge *e = &s->of->plan->edges[edge];
-    const int32_t from = s->near[rank_of(s->of, e->from)], to = s->near[rank_of(s->of, e->to)];
-    *out = (struct message){is_grad ? to : from, is_grad ? from : to,
-                            *crossing_at(s->of, edge, slot, is_grad)};
-    return out->at.made != NEVER && out->at.read != NEVER;
+    for (int32_t k = 0; k < FLOWS * s->n_beside; k++) {
+        const int is_grad = k >= s->n_beside;
+        const int32_t edge = s->beside[is_grad ? FLOWS * s->n_beside - 1 - k : k];
+        const struct cs_edge *e = &s->of->plan->edges[edge];
+        const int32_t from = s->near[rank_of(s->of, e->from)], to = s->near[rank_of(s->of, e->to)];
+        const struct cs_crossing *at = crossing_at(s->of, edge, slot, is_grad);
+        const bool is_there = at->made != NEVER && at->read != NEVER;
+        out[k] =
+            (struct cs_crossing_message){is_grad ? to : from, is_grad ? from : to,
+                                         is_there ? at->made : -1, is_there ? at->read : NEVER};
+    }
+}
+
+/* Where all ranks are near, edges of a branch have the same: they are kept by the first of these. */
+static void find_messages(struct search *s)
+{
+    const struct cs_buffers *of = s->of;
+    const int32_t n = FLOWS * s->n_beside;
+    const struct cs_crossing_message **known = &of->message[s->n_beside > 0 ? s->beside[0] : 0];
+    s->message = of->plan->n_ranks <= NEAR && n > 0 ? *known : NULL;
+    if (s->message != NULL)
+        return;
+    struct cs_crossing_message *all =
+        CS_NEW_ARRAY(of->scratch, struct cs_crossing_message, (int64_t)of->n_slots * n + 1);
+    for (int32_t slot = 0; slot < of->n_slots; slot++)
+        list_messages(s, slot, all + (int64_t)slot * n);
+    s->message = all;
+    if (of->plan->n_ranks <= NEAR && n > 0)
+        *known = all;
+}
+
+static const struct cs_crossing_message *messages_of(const struct search *s, const struct use *u)
+{
+    return s->message + (int64_t)u->slot * FLOWS * s->n_beside;
+}
+
+static uint32_t ranks_with(const struct search *s, const int32_t *at, int32_t none)
+{
+    uint32_t ranks = 0;
+    for (int32_t r = 0; r < s->n_near; r++)
+        ranks |= (uint32_t)(at[r] != none) << r;
+    return ranks;
 }
 
 /* What the action that reads the rows itself makes and sends: it has ended where that arrives. */
@@ -171,60 +213,53 @@ static void start_clock(const struct search *s, struct use *u)
 {
     const bool is_sent = u->from == s->rank && u->to != s->rank;
     const int32_t reader = s->near[u->to];
-    struct message m;
+    const struct cs_crossing_message *m = messages_of(s, u);
     for (int32_t r = 0; r < s->n_near; r++)
         u->clock[r] = NEVER;
     u->clock[reader] = is_sent ? u->rows->read : u->rows->read + 1;
     for (int32_t k = 0; k < FLOWS * s->n_beside; k++)
-        if (message_of(s, u->slot, k, &m) && m.from == reader && m.at.made == u->rows->read &&
-            m.at.read < u->clock[m.to])
-            u->clock[m.to] = m.at.read;
+        if (m[k].from == reader && m[k].made == u->rows->read && m[k].read < u->clock[m[k].to])
+            u->clock[m[k].to] = m[k].read;
 }
 
 /* All that messages of its slot prove. */
 static void find_clock(const struct search *s, struct use *u)
 {
-    struct message m;
+    const struct cs_crossing_message *m = messages_of(s, u);
     start_clock(s, u);
-    for (bool changes = true; changes;) {
-        changes = false;
-        for (int32_t k = 0; k < FLOWS * s->n_beside; k++) {
-            if (!message_of(s, u->slot, k, &m) || u->clock[m.from] > m.at.made ||
-                u->clock[m.to] <= m.at.read)
-                continue;
-            u->clock[m.to] = m.at.read;
-            changes = true;
-        }
-    }
+    for (int32_t k = 0; k < FLOWS * s->n_beside; k++)
+        if (u->clock[m[k].from] <= m[k].made && u->clock[m[k].to] > m[k].read)
+            u->clock[m[k].to] = m[k].read;
+    u->clocks = ranks_with(s, u->clock, NEVER);
 }
 
 static void find_mark(const struct search *s, struct use *u)
 {
-    struct message m;
+    const struct cs_crossing_message *m = messages_of(s, u);
     for (int32_t r = 0; r < s->n_near; r++)
         u->mark[r] = -1;
     u->mark[s->near[u->from]] = u->rows->made;
-    for (bool changes = true; changes;) {
-        changes = false;
-        for (int32_t k = FLOWS * s->n_beside; k-- > 0;) {
-            if (!message_of(s, u->slot, k, &m) || m.at.read > u->mark[m.to] ||
-                u->mark[m.from] >= m.at.made)
-                continue;
-            u->mark[m.from] = m.at.made;
-            changes = true;
-        }
-    }
+    for (int32_t k = FLOWS * s->n_beside; k-- > 0;)
+        if (m[k].read <= u->mark[m[k].to] && u->mark[m[k].from] < m[k].made)
+            u->mark[m[k].from] = m[k].made;
+    u->marks = ranks_with(s, u->mark, -1);
 }
 
-/* The second one is written only after the first one was read. */
-static bool follows(const struct search *s, const struct use *first, const struct use *second)
+/* On one of these ranks the clock is not behind the mark. */
+static bool is_past(const int32_t *clock, const int32_t *mark, uint32_t ranks)
 {
-    if (first->clock[s->near[second->from]] <= second->rows->made)
-        return true;
-    for (int32_t r = 0; r < s->n_near; r++)
-        if (first->clock[r] <= second->mark[r])
+    for (; ranks != 0; ranks &= ranks - 1) {
+        const int r = __builtin_ctz(ranks);
+        if (clock[r] <= mark[r])
             return true;
+    }
     return false;
+}
+
+/* The second one is written only after the first one was read; its mark on the rank that makes it is that action. */
+static bool follows(const struct use *first, const struct use *second)
+{
+    return is_past(first->clock, second->mark, first->clocks & second->marks);
 }
 
 /* ---- buffers ---- */
@@ -237,33 +272,46 @@ static int by_place(const void *a, const void *b)
     return (x->is_grad > y->is_grad) - (x->is_grad < y->is_grad);
 }
 
+/* of the edge, whichever of its ranks asks; nothing is proved where all have buffers of their own */
 static void list_uses(struct search *s, int32_t edge)
 {
     const struct cs_edge *e = &s->of->plan->edges[edge];
-    s->use = CS_NEW_ARRAY(s->of->scratch, struct use, (int64_t)s->of->n_slots * FLOWS + 1);
-    for (int32_t i = 0; i < s->of->n_slots * FLOWS; i++) {
+    const int32_t most = s->of->n_slots * FLOWS, n_near = s->is_apart ? 0 : s->n_near;
+    int32_t *known = CS_NEW_ARRAY(s->of->scratch, int32_t, 2 * (int64_t)most * n_near + 1);
+    s->use = CS_NEW_ARRAY(s->of->scratch, struct use, most + 1);
+    for (int32_t i = 0; i < most; i++) {
         const int is_grad = i % FLOWS;
         const struct cs_crossing *c = crossing_at(s->of, edge, i / FLOWS, is_grad);
-        struct use u = {.rows = c,
-                        .slot = i / FLOWS,
-                        .from = rank_of(s->of, is_grad ? e->to : e->from),
-                        .to = rank_of(s->of, is_grad ? e->from : e->to),
-                        .is_grad = is_grad};
         if (c->made == NEVER || c->read == NEVER)
             continue;
-        u.at = u.from == s->rank ? c->made : c->read;
-        s->use[s->n_uses++] = u;
+        struct use *u = &s->use[s->n_uses++];
+        *u = (struct use){.rows = c,
+                          .slot = i / FLOWS,
+                          .from = rank_of(s->of, is_grad ? e->to : e->from),
+                          .to = rank_of(s->of, is_grad ? e->from : e->to),
+                          .is_grad = is_grad,
+                          .clock = known + 2 * (int64_t)i * n_near};
+        u->mark = u->clock + n_near;
+        if (!s->is_apart)
+            find_mark(s, u);
+    }
+    s->clocks = CS_NEW_ARRAY(s->of->scratch, uint32_t, s->n_uses + 1);
+    s->latest = CS_NEW_ARRAY(s->of->scratch, int32_t, (int64_t)s->n_uses * n_near + 1);
+    s->last = CS_NEW_ARRAY(s->of->scratch, int32_t, s->n_uses + 1);
+}
+
+/* as they follow each other on one of its ranks, with what that rank knows */
+static void order_uses(struct search *s, int32_t rank)
+{
+    s->rank = rank;
+    for (int32_t i = 0; i < s->n_uses; i++) {
+        struct use *u = &s->use[i];
+        u->at = u->from == rank ? u->rows->made : u->rows->read;
+        s->last[i] = -1;
+        if (!s->is_apart)
+            find_clock(s, u);
     }
     qsort(s->use, (size_t)s->n_uses, sizeof *s->use, by_place);
-    int32_t *known = CS_NEW_ARRAY(s->of->scratch, int32_t, 2 * (int64_t)s->n_uses * s->n_near + 1);
-    s->latest = CS_NEW_ARRAY(s->of->scratch, int32_t, (int64_t)s->n_uses * s->n_near + 1);
-    s->last = CS_NEW_ARRAY(s->of->scratch, int32_t, s->n_uses + 1);
-    for (int32_t i = 0; i < s->n_uses; i++) {
-        s->use[i].clock = known + 2 * (int64_t)i * s->n_near;
-        s->use[i].mark = s->use[i].clock + s->n_near;
-        find_clock(s, &s->use[i]);
-        find_mark(s, &s->use[i]);
-    }
 }
 
 /* The ends of an edge, the lower one first; both may be one. */
@@ -329,59 +377,77 @@ static void list_beside(struct search *s, int32_t edge, struct ends ends)
  * follows the third, for the one between may have no rows. Most often a rank's latest clock is not behind already. */
 static bool fits(const struct search *s, const struct use *use, int32_t buffer)
 {
-    const int32_t *latest = s->latest + (int64_t)buffer * s->n_near;
-    for (int32_t r = 0; r < s->n_near; r++)
-        if (latest[r] <= use->mark[r])
-            return true;
+    if (is_past(s->latest + (int64_t)buffer * s->n_near, use->mark, s->clocks[buffer] & use->marks))
+        return true;
     for (int32_t i = s->last[buffer]; i >= 0; i = s->use[i].before)
-        if (!follows(s, &s->use[i], use))
+        if (!follows(&s->use[i], use))
             return false;
     return true;
 }
 
 /* in this buffer, which nothing else or others have as well */
-static void put(const struct search *s, struct use *use, int32_t buffer, bool is_first)
+static void put(struct search *s, struct use *use, int32_t buffer, bool is_first)
 {
     int32_t *latest = s->latest + (int64_t)buffer * s->n_near;
     use->buffer = buffer;
-    use->before = is_first ? -1 : s->last[buffer];
+    if (s->is_apart)
+        return;
+    s->clocks[buffer] = is_first ? use->clocks : s->clocks[buffer] & use->clocks;
+    use->before = s->last[buffer];
     s->last[buffer] = (int32_t)(use - s->use);
     for (int32_t r = 0; r < s->n_near; r++)
         if (is_first || use->clock[r] > latest[r])
             latest[r] = use->clock[r];
 }
 
-int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank, int32_t *buffer)
+/* to be forgotten (forget_near) before another is looked at */
+static struct search look_at(const struct cs_buffers *of, int32_t edge)
 {
-    struct search s = {.of = of, .rank = rank};
-    const bool is_apart = of->is_apart[edge];
-    int32_t n = 0;
-    for (int32_t i = 0; buffer != NULL && i < of->n_slots * FLOWS; i++)
-        buffer[i] = -1;
+    struct search s = {.of = of, .is_apart = of->is_apart[edge]};
     const struct ends ends = ends_of(&s, edge);
     list_near(&s, ends);
     list_beside(&s, edge, ends);
+    find_messages(&s);
     list_uses(&s, edge);
-    for (int32_t i = 0; i < s.n_uses; i++) {
-        struct use *use = &s.use[i];
-        int32_t b = 0;
-        while (b < n && (is_apart || !fits(&s, use, b)))
+    return s;
+}
+
+/* Puts all of them somewhere -> how many buffers that takes on a rank. */
+static int32_t share(struct search *s, int32_t rank)
+{
+    int32_t n = 0;
+    order_uses(s, rank);
+    for (int32_t i = 0; i < s->n_uses; i++) {
+        struct use *use = &s->use[i];
+        int32_t b = s->is_apart ? n : 0;
+        while (b < n && !fits(s, use, b))
             b++;
-        put(&s, use, b, b == n);
+        put(s, use, b, b == n);
         n = b == n ? n + 1 : n;
-        if (buffer != NULL)
-            buffer[use->slot * FLOWS + use->is_grad] = b;
     }
-    forget_near(&s, ends);
+    return n;
+}
+
+int32_t cs_buffers_share(const struct cs_buffers *of, int32_t edge, int32_t rank, int32_t *buffer)
+{
+    struct search s = look_at(of, edge);
+    const int32_t n = share(&s, rank);
+    for (int32_t i = 0; buffer != NULL && i < of->n_slots * FLOWS; i++)
+        buffer[i] = -1;
+    for (int32_t i = 0; buffer != NULL && i < s.n_uses; i++)
+        buffer[s.use[i].slot * FLOWS + s.use[i].is_grad] = s.use[i].buffer;
+    forget_near(&s, ends_of(&s, edge));
     return n;
 }
 
 void cs_buffers_count(const struct cs_buffers *of, int32_t *n_buffers)
 {
     for (int32_t e = 0; e < of->plan->n_edges; e++) {
+        struct search s = look_at(of, e);
         const int32_t from = rank_of(of, of->plan->edges[e].from),
                       to = rank_of(of, of->plan->edges[e].to);
-        n_buffers[2 * e] = cs_buffers_share(of, e, from, NULL);
-        n_buffers[2 * e + 1] = from == to ? n_buffers[2 * e] : cs_buffers_share(of, e, to, NULL);
+        n_buffers[2 * e] = share(&s, from);
+        n_buffers[2 * e + 1] = from == to ? n_buffers[2 * e] : share(&s, to);
+        forget_near(&s, ends_of(&s, e));
     }
 }

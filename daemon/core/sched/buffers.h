@@ -7,6 +7,7 @@
 #include "core/sched/kept.h"
 
 struct cs_crossing; /* when rows are made and read */
+struct cs_crossing_message;
 
 struct cs_buffers {
     const struct cs_plan *plan;
@@ -15,9 +16,10 @@ struct cs_buffers {
     struct cs_crossing *crossing; /* (n_edges, n_slots, 2) */
     bool *is_apart;               /* (n_edges) all rows have buffers of their own */
     int32_t *first_from;          /* (n_ranks) the first edge that begins on the rank, -1: none */
-    int32_t *next_from;       /* (n_edges) the next one that begins on the same rank, -1: none */
-    int32_t *near, *beside;   /* (n_ranks), (n_edges) of a search */
-    struct cs_arena *scratch; /* of the caller; everything lies there */
+    int32_t *next_from;     /* (n_edges) the next one that begins on the same rank, -1: none */
+    int32_t *near, *beside; /* (n_ranks), (n_edges) of a search */
+    const struct cs_crossing_message **message; /* (n_edges) of all slots, of branches once known */
+    struct cs_arena *scratch;                   /* of the caller; everything lies there */
 };
 
 /* order must live as long */

@@ -2,6 +2,7 @@
 #include "core/search/account.h"
 
 #include "core/base/units.h"
+#include "core/search/job.h"
 
 /* one entry per rank of the pipeline's branches, chunks together */
 static void name_stages(const struct cs_trial *t, struct cs_arena *arena,
@@ -33,42 +34,76 @@ static void name_stages(const struct cs_trial *t, struct cs_arena *arena,
     }
 }
 
-static void count_stage(const struct cs_trial *t, struct cs_search_stage *st, int64_t activations)
+/* but for what follows from orders */
+static void count_layers(const struct cs_trial *t, struct cs_search_stage *st)
 {
     int32_t b = st->branch, layer = 0;
     for (int32_t c = 0; c < cs_trial_stages(t, b); c++) {
         int32_t n = t->found->sizes[b][c];
         if (c % t->c->pp[b] == st->index) {
-            struct cs_memory_load load = cs_trial_load(t, b, c, layer, layer + n);
+            const struct cs_memory_load load = cs_trial_load(t, b, layer);
             cs_memory_add(t->layer[b] + layer, n, &load, &st->memory);
         }
         layer += n;
     }
     if (t->c->pp[b] == 1) {
-        const struct cs_memory_load whole = {.zero = t->c->zero[b],
-                                             .shards = cs_trial_shards(t, b)};
+        const struct cs_memory_load whole = cs_trial_load(t, b, 0);
         cs_memory_share(&t->option[b]->shared, &whole, &st->memory);
     }
     if (b == t->llm)
         cs_trial_add_encoders(t, &st->memory);
-    st->memory.activations = activations;
 }
 
-void cs_account_memory(const struct cs_trial *t, const struct cs_replay *replay,
-                       struct cs_arena *arena, struct cs_search_plan *plan)
+/* of each rank, (n_ranks) */
+struct between {
+    const int64_t *activations, *boundary, *windows;
+};
+
+/* Orders of fewer slots keep as much as those of all. */
+static enum cs_status count_between(const struct cs_trial *t, struct cs_known_buffers *known,
+                                    struct cs_buffer_slots slots, const int64_t *activations,
+                                    struct between *out, struct cs_err *err)
+{
+    const struct cs_trial_job job = cs_trial_job_make(t);
+    int32_t *n_buffers = CS_NEW_ARRAY(t->scratch, int32_t, 2 * job.plan->n_edges + 1),
+            *same = CS_NEW_ARRAY(t->scratch, int32_t, 2 * job.plan->n_edges + 1);
+    int64_t *kept = CS_NEW_ARRAY(t->scratch, int64_t, t->plan->n_ranks + 1);
+    const int32_t last = slots.enough + slots.period;
+    CS_TRY(cs_search_buffers(known, job.plan, slots, t->scratch, n_buffers, err));
+    if (job.has_own_orders)
+        CS_TRY(cs_orders_kept(job.plan, slots.slots < last ? slots.slots : last, job.held, kept,
+                              same, err));
+    *out = (struct between){.activations = job.has_own_orders ? kept : activations,
+                            .boundary = cs_trial_job_boundary(t, &job, n_buffers),
+                            .windows = cs_trial_job_windows(t, &job)};
+    return CS_OK;
+}
+
+enum cs_status cs_account_memory(struct cs_trial *t, const struct cs_replay *replay,
+                                 struct cs_known_buffers *known, struct cs_buffer_slots all,
+                                 struct cs_arena *arena, struct cs_search_plan *plan,
+                                 struct cs_err *err)
 {
     int32_t *slots = CS_NEW_ARRAY(t->scratch, int32_t, t->plan->n_stages + 1);
     int64_t *bytes = CS_NEW_ARRAY(t->scratch, int64_t, t->plan->n_ranks + 1);
+    struct between between;
     cs_replay_peaks(replay, t->group, t->kept, slots, bytes, t->scratch);
+    CS_TRY(count_between(t, known, all, bytes, &between, err));
     name_stages(t, arena, plan);
     plan->peak_bytes = 0;
     for (int32_t i = 0; i < plan->n_stages; i++) {
         struct cs_search_stage *st = &plan->stage[i];
-        count_stage(t, st, bytes[t->first_rank[st->branch] + st->index]);
+        const int32_t rank = t->first_rank[st->branch] + st->index;
+        count_layers(t, st);
+        st->memory.activations = between.activations[rank];
+        st->memory.boundary = between.boundary[rank];
+        st->memory.windows = cs_trial_windows(t, st->branch) + between.windows[rank];
         st->in_flight = slots[t->first_stage[st->branch] + st->index];
-        int64_t all = cs_memory_total(&st->memory);
-        plan->peak_bytes = all > plan->peak_bytes ? all : plan->peak_bytes;
+        int64_t total = cs_memory_total(&st->memory);
+        plan->peak_bytes = total > plan->peak_bytes ? total : plan->peak_bytes;
     }
+    t->boundary = between.boundary;
+    return CS_OK;
 }
 
 enum cs_status cs_account_check(struct cs_trial *t, const struct cs_search_plan *plan,

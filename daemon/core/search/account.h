@@ -2,11 +2,15 @@
 #ifndef CS_SEARCH_ACCOUNT_H
 #define CS_SEARCH_ACCOUNT_H
 
+#include "core/search/buffers.h"
 #include "core/search/trial.h"
 
-/* stages with their memory, peak_bytes; activations exactly, over the replayed order */
-void cs_account_memory(const struct cs_trial *trial, const struct cs_replay *replay,
-                       struct cs_arena *arena, struct cs_search_plan *plan);
+/* stages with their memory, peak_bytes; activations over the replayed order; sets the trial's boundary. known: may be
+ * NULL. CS_PLAN: no order. */
+enum cs_status cs_account_memory(struct cs_trial *trial, const struct cs_replay *replay,
+                                 struct cs_known_buffers *known, struct cs_buffer_slots slots,
+                                 struct cs_arena *arena, struct cs_search_plan *plan,
+                                 struct cs_err *err) CS_NODISCARD;
 /* CS_PLAN: the rank that needs most is over the cap; sets nearest and tight_branch */
 enum cs_status cs_account_check(struct cs_trial *trial, const struct cs_search_plan *plan,
                                 struct cs_err *err) CS_NODISCARD;

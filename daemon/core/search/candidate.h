@@ -65,11 +65,15 @@ struct cs_found {
     bool is_refined;
 };
 
-/* Cut (unless sizes are given), simulate, count memory. CS_PLAN: does not fit in memory, or the
+struct cs_known_buffers;
+
+/* Cut (unless sizes are given), simulate, count memory. known: buffers of plans that were tried (buffers.h), NULL: none
+ * is remembered. CS_PLAN: does not fit in memory, or the
  * schedule cannot order it; nearest: bytes of the rank that needs most, when memory is the reason.
  * found: candidate, schedule and chunks are read, the rest is filled. */
 enum cs_status cs_search_evaluate(const struct cs_search_problem *problem,
-                                  const struct cs_search_options *options, struct cs_found *found,
+                                  const struct cs_search_options *options,
+                                  struct cs_known_buffers *known, struct cs_found *found,
                                   struct cs_arena *arena, int64_t *nearest,
                                   struct cs_err *err) CS_NODISCARD;
 /* Lower and verify: the programs that would run. */
@@ -79,7 +83,8 @@ enum cs_status cs_search_prove(const struct cs_search_problem *problem,
 /* Batches, dealt once for every (planner, replicas, slots). */
 struct cs_sampler;
 enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
-                               const struct cs_search_options *options, struct cs_arena *arena,
+                               const struct cs_search_options *options,
+                               struct cs_known_buffers *known, struct cs_arena *arena,
                                struct cs_sampler **out, struct cs_err *err) CS_NODISCARD;
 const struct cs_search_batches *cs_sampler_batches(const struct cs_sampler *sampler);
 /* Mean and 95th percentile (nearest rank) of the steps of all batches into the plan. Where ranks split the rows of
@@ -89,8 +94,8 @@ enum cs_status cs_search_sample(struct cs_sampler *sampler, struct cs_arena *are
                                 struct cs_found *found, struct cs_err *err) CS_NODISCARD;
 /* Move layers between neighbouring stages while that is faster; a small plan: all cuts. */
 void cs_search_refine(const struct cs_search_problem *problem,
-                      const struct cs_search_options *options, struct cs_found *found,
-                      struct cs_arena *arena);
+                      const struct cs_search_options *options, struct cs_known_buffers *known,
+                      struct cs_found *found, struct cs_arena *arena);
 /* Fills result->explain. best: that of result->plan[0]; unbound: the fastest plan where memory has
  * no limit, NULL: there is none. */
 void cs_search_explain(const struct cs_search_problem *problem,

@@ -133,7 +133,7 @@ static void add_own(struct maker *m, struct cs_choice c)
         own.room = (int64_t)c.ranks * ROOM_PARTS * ratio.times / ratio.over;
         own.worst_ns = cs_share_ns(share, c.worst_ns);
         own.total_ns = cs_share_ns(share, c.total_ns);
-        own.saved_bytes = cs_share_ns(share, c.saved_bytes);
+        own.saved_bytes = c.saved_bytes * cs_item_slots(ratio.over, branch->option[c.option].cp);
         add(m, own);
     }
 }

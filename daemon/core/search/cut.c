@@ -16,6 +16,9 @@ struct cutter {
     int64_t cap;                   /* 0: none */
     int64_t *sum;                  /* (n + 1) prefix sums of costs */
     int64_t *state, *saved, *held; /* (n + 1) prefix sums of bytes */
+    int64_t *edge;                 /* (n) of what leaves each layer for the next */
+    int64_t *alive, *halves;       /* (stages) slots of each; between halves of a backward */
+    int64_t shared;                /* of a stage of all layers: less than their sum */
     int64_t *best;                 /* (stages + 1, n + 1), -1: impossible */
     int32_t *from;
     int64_t fewest; /* bytes of the smallest stage that does not fit */
@@ -63,20 +66,34 @@ static int64_t cost_of(const struct cs_trial *t, const struct cs_search_layer *l
     return cut == CS_CUT_LAYERS ? 1 : cs_search_layer_ns(l, cut);
 }
 
+/* before any cut: one buffer for what comes and one for what goes, which every stage has at least */
+static int64_t least_boundary(const struct cutter *x, int32_t s, int32_t first, int32_t end)
+{
+    const bool is_last = s == x->stages - 1;
+    return (s > 0 ? x->edge[first - 1] : 0) + (!is_last ? x->edge[end - 1]
+                                               : x->b != x->t->llm
+                                                   ? cs_trial_edge_bytes(x->t, x->b, end - 1, true)
+                                                   : 0);
+}
+
+/* Cuts of as many stages have about the same buffers. */
+static int64_t boundary_of(const struct cutter *x, int32_t s, int32_t first, int32_t end)
+{
+    const int32_t pp = x->t->c->pp[x->b];
+    return x->t->boundary == NULL
+               ? least_boundary(x, s, first, end)
+               : x->t->boundary[x->t->first_rank[x->b] + s % pp] / (x->stages / pp);
+}
+
 static bool fits(struct cutter *x, int32_t s, int32_t first, int32_t end,
                  const struct cs_memory_work *work)
 {
     if (x->cap <= 0)
         return true;
-    struct cs_memory_load load = cs_trial_load(x->t, x->b, s, first, end);
-    struct cs_memory beside = {0};
-    cs_memory_add(NULL, 0, &load, &beside);
-    if (end - first == x->n)
-        cs_memory_share(&x->t->option[x->b]->shared, &load, &beside);
-    int64_t bytes = x->state[end] - x->state[first] + cs_memory_total(&beside) +
-                    cs_memory_workspace(work) +
-                    in_flight(x->t, x->b, s) * (x->saved[end] - x->saved[first]) +
-                    between_halves(x->t, x->b, s) * (x->held[end] - x->held[first]);
+    int64_t bytes = x->state[end] - x->state[first] + (end - first == x->n ? x->shared : 0) +
+                    boundary_of(x, s, first, end) + cs_memory_workspace(work) +
+                    x->alive[s] * (x->saved[end] - x->saved[first]) +
+                    x->halves[s] * (x->held[end] - x->held[first]);
     if (bytes > x->cap && (x->fewest == 0 || bytes < x->fewest))
         x->fewest = bytes;
     return bytes <= x->cap;
@@ -86,14 +103,12 @@ static void fill_cell(struct cutter *x, int32_t k, int32_t j)
 {
     int64_t width = x->n + 1, *best = &x->best[k * width + j];
     struct cs_memory_work work = {0};
-    const struct cs_memory_load load = {.zero = x->t->c->zero[x->b],
-                                        .shards = cs_trial_shards(x->t, x->b),
-                                        .turns = x->t->problem->zero_turns};
+    const struct cs_memory_load load = cs_trial_load(x->t, x->b, 0);
     *best = -1;
     for (int32_t i = j - 1; i >= k - 1; i--) {
         const struct cs_search_layer *l = &x->t->layer[x->b][i];
         int64_t before = x->best[(k - 1) * width + i], stage = x->sum[j] - x->sum[i];
-        cs_memory_add_work(l, i, &load, &work);
+        cs_memory_add_work(l, load.first + i, &load, &work);
         if (*best >= 0 && stage > *best)
             break;
         int64_t value = before > stage ? before : stage;
@@ -111,16 +126,28 @@ static void prepare(struct cutter *x)
     x->state = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
     x->saved = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
     x->held = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    x->edge = CS_NEW_ARRAY(t->scratch, int64_t, x->n + 1);
+    x->alive = CS_NEW_ARRAY(t->scratch, int64_t, x->stages + 1);
+    x->halves = CS_NEW_ARRAY(t->scratch, int64_t, x->stages + 1);
     for (int32_t i = 0; i < x->n; i++) {
         const struct cs_search_layer *l = &t->layer[x->b][i];
         struct cs_memory held = {0};
-        struct cs_memory_load load = {.zero = t->c->zero[x->b], .shards = cs_trial_shards(t, x->b)};
+        const struct cs_memory_load load = cs_trial_load(t, x->b, i);
         cs_memory_add(l, 1, &load, &held);
         x->sum[i + 1] = x->sum[i] + cost_of(t, l);
         x->state[i + 1] = x->state[i] + held.weights + held.grads + held.optimizer;
         x->saved[i + 1] = x->saved[i] + l->saved_bytes;
         x->held[i + 1] = x->held[i] + l->held_bytes;
+        x->edge[i] = i + 1 < x->n ? cs_trial_edge_bytes(t, x->b, i, false) : 0;
     }
+    for (int32_t s = 0; s < x->stages; s++) {
+        x->alive[s] = in_flight(t, x->b, s);
+        x->halves[s] = between_halves(t, x->b, s);
+    }
+    const struct cs_memory_load all = cs_trial_load(t, x->b, 0);
+    struct cs_memory shared = {0};
+    cs_memory_share(&t->option[x->b]->shared, &all, &shared);
+    x->shared = cs_memory_total(&shared);
     int64_t cells = ((int64_t)x->stages + 1) * (x->n + 1);
     x->best = CS_NEW_ARRAY(t->scratch, int64_t, cells);
     x->from = CS_NEW_ARRAY(t->scratch, int32_t, cells);
@@ -164,6 +191,10 @@ static enum cs_status cut_branch(struct cs_trial *t, int32_t b, struct cs_arena 
                        .n = t->problem->branch[b].n_layers,
                        .stages = cs_trial_stages(t, b),
                        .cap = t->problem->mem_bytes};
+    if (x.cap > 0) {
+        x.cap -= cs_trial_windows(t, b);
+        x.cap = x.cap < 1 ? 1 : x.cap;
+    }
     if (x.cap > 0 && b == t->llm) {
         x.cap -= taken(t);
         x.cap = x.cap < 1 ? 1 : x.cap / t->chunks;

@@ -307,7 +307,6 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
     p->dp = w->dp * its->pp * parts;
     struct cs_share share = cs_share_of(&w->problem->branch[b], parts, 1);
     p->total_ns = cs_share_ns(share, c->total_ns);
-    p->saved_bytes = cs_share_ns(share, c->saved_bytes);
     return (parts == 1 || parts <= w->problem->branch[b].n_items) && (fixed <= 0 || fixed == p->dp);
 }
 

@@ -81,16 +81,24 @@ static bool keeps_all_slots(const struct cs_trial *t)
            cs_plan_schedule((int)t->found->schedule)->encodes_all;
 }
 
-/* Past the warm-up every further slot takes one period: two lengths, then a straight line. */
-static enum cs_status simulate(const struct cs_trial *t, struct cs_arena *arena,
-                               struct cs_search_plan *plan, struct cs_err *err)
+/* Of slots behind the warm-up of n places, and as many as there are at the end of a group of slots. */
+static int32_t warm_slots(const struct cs_trial *t, int32_t n)
 {
-    int32_t unit = t->c->pp[t->llm], n = t->plan->n_stages, most = 0;
+    const int32_t unit = t->c->pp[t->llm], most = 2 * unit * ((n + unit - 1) / unit);
+    return most + (t->slots - most % unit) % unit;
+}
+
+/* Past the warm-up every further slot takes one period: two lengths, then a straight line. */
+static enum cs_status simulate(struct cs_trial *t, struct cs_known_buffers *known,
+                               struct cs_arena *arena, struct cs_search_plan *plan,
+                               struct cs_err *err)
+{
+    int32_t unit = t->c->pp[t->llm], most = warm_slots(t, t->plan->n_stages);
     int64_t *cost = NULL, makespan = 0, shorter = 0;
     struct cs_replay *replay = NULL;
-    most = 2 * unit * ((n + unit - 1) / unit);
-    most += (t->slots - most % unit) % unit;
-    if (t->slots <= most + unit || keeps_all_slots(t)) {
+    if (keeps_all_slots(t))
+        most = t->slots;
+    if (t->slots <= most + unit) {
         CS_TRY(replay_slots(t, t->slots, &replay, &cost, &makespan, err));
         plan->pipeline_ns = makespan;
     } else {
@@ -98,23 +106,52 @@ static enum cs_status simulate(const struct cs_trial *t, struct cs_arena *arena,
         CS_TRY(replay_slots(t, most + unit, &replay, &cost, &makespan, err));
         plan->pipeline_ns = makespan + (makespan - shorter) * ((t->slots - most - unit) / unit);
     }
-    cs_account_memory(t, replay, arena, plan);
+    const int32_t enough =
+        keeps_all_slots(t) ? t->slots : warm_slots(t, t->plan->n_ranks + t->c->pp[t->llm]);
+    CS_TRY(cs_account_memory(t, replay, known, (struct cs_buffer_slots){t->slots, enough, unit},
+                             arena, plan, err));
     cs_account_bubbles(t, replay, cost, (double)makespan, plan);
     return CS_OK;
 }
 
-static enum cs_status run(struct cs_trial *t, struct cs_arena *arena, bool is_cut,
-                          struct cs_err *err)
+/* With the buffers that its last cut asked for, which are known once there is an order. */
+static enum cs_status try_cut(struct cs_trial *t, struct cs_known_buffers *known,
+                              struct cs_arena *arena, bool is_cut, struct cs_err *err)
 {
+    struct cs_search_plan *plan = t->found->plan;
+    t->nearest = 0;
+    if (!is_cut)
+        CS_TRY(cs_trial_cut(t, arena, err));
+    cs_trial_lower(t);
+    CS_TRY(simulate(t, known, arena, plan, err));
+    return cs_account_check(t, plan, err);
+}
+
+/* Its last cut has other buffers than it was made for. */
+static bool learned(const struct cs_trial *t, const int64_t *assumed)
+{
+    return t->boundary != assumed &&
+           (assumed == NULL ||
+            memcmp(t->boundary, assumed, (size_t)t->plan->n_ranks * sizeof *assumed) != 0);
+}
+
+static enum cs_status run(struct cs_trial *t, struct cs_known_buffers *known,
+                          struct cs_arena *arena, bool is_cut, struct cs_err *err)
+{
+    enum { CUTS = 3 };
+
     struct cs_search_plan *plan = t->found->plan;
     describe(t, plan);
     CS_TRY(check_nodes(t, &plan->layout, err));
     CS_TRY(check_chunks(t, err));
-    if (!is_cut)
-        CS_TRY(cs_trial_cut(t, arena, err));
-    cs_trial_lower(t);
-    CS_TRY(simulate(t, arena, plan, err));
-    CS_TRY(cs_account_check(t, plan, err));
+    const int64_t *assumed = t->boundary;
+    enum cs_status status = try_cut(t, known, arena, is_cut, err);
+    for (int i = 1; i < CUTS && status != CS_OK && !is_cut && learned(t, assumed); i++) {
+        assumed = t->boundary;
+        status = try_cut(t, known, arena, false, err);
+    }
+    if (status != CS_OK)
+        return status;
     cs_account_step(t, plan);
     cs_account_say(t, arena, plan);
     return CS_OK;
@@ -122,18 +159,24 @@ static enum cs_status run(struct cs_trial *t, struct cs_arena *arena, bool is_cu
 
 /* What does not fit is tried again with the next zero level of the branch that does not. */
 enum cs_status cs_search_evaluate(const struct cs_search_problem *problem,
-                                  const struct cs_search_options *options, struct cs_found *found,
+                                  const struct cs_search_options *options,
+                                  struct cs_known_buffers *known, struct cs_found *found,
                                   struct cs_arena *arena, int64_t *nearest, struct cs_err *err)
 {
     bool is_cut = found->sizes[problem->llm] != NULL;
     enum cs_status status = CS_OK;
+    const int64_t *boundary = NULL; /* the same at all levels */
     found->plan = CS_NEW(arena, struct cs_search_plan);
     for (;;) {
         struct cs_trial t;
         struct cs_arena *scratch = cs_arena_new(0);
         cs_trial_start(&t, problem, options, found, scratch);
-        status = run(&t, arena, is_cut, err);
+        t.boundary = boundary;
+        status = run(&t, known, arena, is_cut, err);
         *nearest = t.nearest;
+        if (status != CS_OK && t.boundary != boundary)
+            boundary = memcpy(CS_NEW_ARRAY(arena, int64_t, t.plan->n_ranks + 1), t.boundary,
+                              (size_t)t.plan->n_ranks * sizeof *boundary);
         cs_arena_free(scratch);
         if (status == CS_OK || t.nearest == 0 || is_cut)
             return status;

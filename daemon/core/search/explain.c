@@ -136,7 +136,8 @@ static void say_move(const struct writer *w, int from, int to, const char **out,
     next.sizes[b][from]--;
     next.sizes[b][to]++;
     const char *name = w->problem->branch[b].name;
-    if (cs_search_evaluate(w->problem, w->options, &next, w->arena, &nearest, &err) != CS_OK) {
+    if (cs_search_evaluate(w->problem, w->options, NULL, &next, w->arena, &nearest, &err) !=
+        CS_OK) {
         say(out, n,
             cs_arena_printf(w->arena, "one layer moved from %s.%d to %s.%d: %s", name, from, name,
                             to, err.text));

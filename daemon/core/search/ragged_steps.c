@@ -15,17 +15,20 @@ struct dealt {
 struct cs_sampler {
     const struct cs_search_problem *problem;
     const struct cs_search_options *options;
+    struct cs_known_buffers *known;
     struct cs_search_batches batches;
     struct cs_arena *arena;
     struct dealt *first;
 };
 
 enum cs_status cs_sampler_make(const struct cs_search_problem *problem,
-                               const struct cs_search_options *options, struct cs_arena *arena,
+                               const struct cs_search_options *options,
+                               struct cs_known_buffers *known, struct cs_arena *arena,
                                struct cs_sampler **out, struct cs_err *err)
 {
     struct cs_sampler *s = CS_NEW(arena, struct cs_sampler);
-    *s = (struct cs_sampler){.problem = problem, .options = options, .arena = arena};
+    *s =
+        (struct cs_sampler){.problem = problem, .options = options, .known = known, .arena = arena};
     *out = s;
     return cs_samples_draw(problem, options->samples, options->batch_slots, arena, &s->batches,
                            err);
@@ -179,7 +182,7 @@ static bool sample_rows(struct cs_sampler *s, const struct dealt *dealt, int32_t
     struct cs_err err;
     int64_t nearest;
     found->candidate.context_rows = rows;
-    if (cs_search_evaluate(s->problem, s->options, found, arena, &nearest, &err) != CS_OK)
+    if (cs_search_evaluate(s->problem, s->options, s->known, found, arena, &nearest, &err) != CS_OK)
         return false;
     struct cs_arena *scratch = cs_arena_new(0);
     cs_trial_start(&t, s->problem, s->options, found, scratch);

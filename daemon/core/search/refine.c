@@ -11,6 +11,7 @@ enum { ALL_CUTS = 1024, TRIALS = 48 };
 struct refiner {
     const struct cs_search_problem *problem;
     const struct cs_search_options *options;
+    struct cs_known_buffers *known;
     struct cs_found *best;
     struct cs_arena *arena;
     int n_stages[CS_SEARCH_MAX_BRANCHES];
@@ -37,7 +38,8 @@ static bool try_cut(struct refiner *r)
         next.sizes[b] = CS_NEW_ARRAY(r->arena, int, r->n_stages[b]);
         memcpy(next.sizes[b], r->sizes[b], (size_t)r->n_stages[b] * sizeof(int));
     }
-    if (cs_search_evaluate(r->problem, r->options, &next, r->arena, &nearest, &err) != CS_OK ||
+    if (cs_search_evaluate(r->problem, r->options, r->known, &next, r->arena, &nearest, &err) !=
+            CS_OK ||
         !is_faster(next.plan, r->best->plan))
         return false;
     *r->best = next;
@@ -122,10 +124,11 @@ static bool move_anywhere(struct refiner *r)
 }
 
 void cs_search_refine(const struct cs_search_problem *problem,
-                      const struct cs_search_options *options, struct cs_found *found,
-                      struct cs_arena *arena)
+                      const struct cs_search_options *options, struct cs_known_buffers *known,
+                      struct cs_found *found, struct cs_arena *arena)
 {
-    struct refiner r = {.problem = problem, .options = options, .best = found, .arena = arena};
+    struct refiner r = {
+        .problem = problem, .options = options, .known = known, .best = found, .arena = arena};
     const struct cs_candidate *c = &found->candidate;
     for (int32_t b = 0; b < problem->n_branches; b++) {
         if (c->place[b] == CS_PLACE_OWN)

@@ -6,6 +6,7 @@
 
 #include "core/base/system/stop.h"
 #include "core/base/units.h"
+#include "core/search/buffers.h"
 #include "core/search/candidate.h"
 #include "core/search/options.h"
 
@@ -19,6 +20,7 @@ struct searcher {
     struct cs_search_options options;
     struct cs_arena *arena;
     struct cs_search_result *out;
+    struct cs_known_buffers *known;
     struct cs_found *found;
     int32_t n_found, room;
     int64_t nearest; /* bytes of the plan that failed by least */
@@ -71,7 +73,8 @@ static bool try_schedule(struct searcher *s, const struct cs_candidate *candidat
     int64_t nearest = 0;
     *found = (struct cs_found){
         .candidate = *candidate, .schedule = (enum cs_schedule_id)schedule, .chunks = chunks};
-    if (cs_search_evaluate(s->problem, &s->options, found, s->arena, &nearest, &err) == CS_OK) {
+    if (cs_search_evaluate(s->problem, &s->options, s->known, found, s->arena, &nearest, &err) ==
+        CS_OK) {
         s->n_found++;
         return true;
     }
@@ -266,7 +269,8 @@ static enum cs_status sample_best(struct searcher *s, struct cs_err *err)
 {
     struct cs_sampler *sampler = NULL;
     struct cs_arena *scratch = cs_arena_new(0);
-    enum cs_status status = cs_sampler_make(s->problem, &s->options, scratch, &sampler, err);
+    enum cs_status status =
+        cs_sampler_make(s->problem, &s->options, s->known, scratch, &sampler, err);
     for (int32_t i = 0; status == CS_OK && i < s->n_found; i++) {
         bool is_choice = false;
         for (int p = 0; p < CS_PLANNERS; p++)
@@ -365,7 +369,7 @@ static enum cs_status rank(struct searcher *s, struct cs_err *err)
         bool is_choice = s->found[i].candidate.planner != (uint8_t)s->options.planner;
         if (is_choice) /* shown as its planner would run it */
             continue;
-        cs_search_refine(s->problem, &s->options, &s->found[i], s->arena);
+        cs_search_refine(s->problem, &s->options, s->known, &s->found[i], s->arena);
         n++;
     }
     qsort(s->found, (size_t)s->n_found, sizeof s->found[0], by_time);
@@ -436,6 +440,7 @@ enum cs_status cs_search_run(const struct cs_search_problem *problem,
     *out = (struct cs_search_result){.optimizer = problem->optimizer};
     CS_TRY(cs_search_check_options(problem, &s.options, err));
     s.room = (s.options.n_simulate + CS_PLANNERS) * (CS_SCHEDULES + s.options.max_vpp);
+    s.known = cs_known_buffers_new(arena);
     s.found = CS_NEW_ARRAY(arena, struct cs_found, s.room + 1);
     if (cs_planner_rules[s.options.planner].is_plain_1f1b && options->schedules == 0)
         s.options.schedules = 1u << CS_SCHEDULE_1f1b;

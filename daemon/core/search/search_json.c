@@ -23,14 +23,15 @@ static json_t *layout_json(const struct cs_layout *layout)
 static json_t *stage_json(const struct cs_search_stage *s)
 {
     const struct cs_memory *m = &s->memory;
-    return json_pack(
-        "{s:s s:i s:i s:I s:I s:I s:i s:f s:I s:{s:I s:I s:I s:I s:I s:I}}", "name", s->name,
-        "rank", s->rank, "layers", s->n_layers, "fwd_ns", (json_int_t)s->fwd_ns, "bwd_input_ns",
-        (json_int_t)s->bwd_input_ns, "bwd_weight_ns", (json_int_t)s->bwd_weight_ns, "in_flight",
-        s->in_flight, "bubble", s->bubble, "peak_bytes", (json_int_t)cs_memory_total(m), "memory",
-        "weights", (json_int_t)m->weights, "gradients", (json_int_t)m->grads, "optimizer",
-        (json_int_t)m->optimizer, "activations", (json_int_t)m->activations, "boundary",
-        (json_int_t)m->boundary, "workspace", (json_int_t)m->workspace);
+    return json_pack("{s:s s:i s:i s:I s:I s:I s:i s:f s:I s:{s:I s:I s:I s:I s:I s:I s:I}}",
+                     "name", s->name, "rank", s->rank, "layers", s->n_layers, "fwd_ns",
+                     (json_int_t)s->fwd_ns, "bwd_input_ns", (json_int_t)s->bwd_input_ns,
+                     "bwd_weight_ns", (json_int_t)s->bwd_weight_ns, "in_flight", s->in_flight,
+                     "bubble", s->bubble, "peak_bytes", (json_int_t)cs_memory_total(m), "memory",
+                     "weights", (json_int_t)m->weights, "gradients", (json_int_t)m->grads,
+                     "optimizer", (json_int_t)m->optimizer, "activations",
+                     (json_int_t)m->activations, "boundary", (json_int_t)m->boundary, "workspace",
+                     (json_int_t)m->workspace, "windows", (json_int_t)m->windows);
 }
 
 static const char *cut_name(const struct cs_search_plan *plan)

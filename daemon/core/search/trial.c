@@ -3,6 +3,7 @@
 
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/links/windows.h"
 #include "core/sched/traits.h"
 
 int32_t cs_trial_rows_each(const struct cs_trial *t)
@@ -35,10 +36,34 @@ static void add_rows(const struct cs_trial *t, int32_t b, struct cs_search_layer
                     (h ? cs_context_heads_bytes(&h->attention, &few, seq, room, h->element) : 0);
 }
 
+/* where the branch whose ranks it has is */
+static int32_t host_of(const struct cs_trial *t, int32_t b)
+{
+    return t->c->place[b] == CS_PLACE_OWN ? b : t->llm;
+}
+
+int32_t cs_trial_lanes(const struct cs_trial *t, int32_t b)
+{
+    return t->c->own_dp[host_of(t, b)] / t->repeats;
+}
+
+int32_t cs_trial_parts(const struct cs_trial *t, int32_t b)
+{
+    const struct cs_search_option *host = t->option[host_of(t, b)];
+    return cs_trial_lanes(t, b) * host->cp * (host->tp / t->option[b]->tp);
+}
+
+int32_t cs_trial_item_slots(const struct cs_trial *t, int32_t b)
+{
+    return b == t->llm ? 1 : cs_item_slots(t->c->dp / t->repeats, cs_trial_parts(t, b));
+}
+
+/* Bytes are those that ranks have room for: however a slot's items are shared, one of them may have them all. */
 static void fill_layers(struct cs_trial *t, int32_t b)
 {
     const struct cs_search_branch *branch = &t->problem->branch[b];
     const struct cs_share share = cs_candidate_share(t->problem, t->c, b);
+    const int32_t slots = cs_trial_item_slots(t, b);
     struct cs_search_layer *out =
         CS_NEW_ARRAY(t->scratch, struct cs_search_layer, branch->n_layers + 1);
     for (int32_t i = 0; i < branch->n_layers; i++) {
@@ -50,9 +75,9 @@ static void fill_layers(struct cs_trial *t, int32_t b)
             cs_share_beyond(l->bwd_weight_ns, l->weight_fixed_ns, share.num, share.den);
         l->redo_ns = cs_share_ns(share, l->redo_ns);
         l->blind_ns = cs_share_ns(share, l->blind_ns);
-        l->saved_bytes = cs_share_ns(share, l->saved_bytes);
-        l->held_bytes = cs_share_ns(share, l->held_bytes);
-        l->work_bytes = cs_share_ns(share, l->work_bytes);
+        l->saved_bytes *= slots;
+        l->held_bytes *= slots;
+        l->work_bytes *= slots;
         add_rows(t, b, l);
     }
     t->layer[b] = out;
@@ -84,61 +109,52 @@ void cs_trial_start(struct cs_trial *t, const struct cs_search_problem *problem,
                            .scratch = scratch};
     t->slots = (options->batch_slots + t->c->dp - 1) / t->c->dp;
     t->repeats = t->c->dp;
-    for (int32_t b = 0; b < problem->n_branches; b++)
-        if (t->c->place[b] == CS_PLACE_OWN)
+    for (int32_t b = 0, rank = 0; b < problem->n_branches; b++)
+        if (t->c->place[b] == CS_PLACE_OWN) {
             t->repeats = cs_common_divisor(t->repeats, t->c->own_dp[b]);
-    for (int32_t b = 0; b < problem->n_branches; b++) {
+            t->first_rank[b] = rank;
+            rank += t->c->pp[b];
+        }
+    for (int32_t b = 0; b < problem->n_branches; b++)
         t->option[b] = &problem->branch[b].option[t->c->option[b]];
+    for (int32_t b = 0; b < problem->n_branches; b++) {
         fill_layers(t, b);
         fill_trains(t, b);
     }
 }
 
-int64_t cs_trial_rows(const struct cs_trial *t, int32_t from, bool is_out, int32_t cp)
+int32_t cs_trial_base(const struct cs_trial *t, int32_t branch)
 {
-    const struct cs_search_branch *branch = &t->problem->branch[from];
-    return ((is_out ? branch->out_bytes : branch->inner_bytes) + cp - 1) / cp;
+    int32_t base = 0;
+    for (int32_t b = 0; b < branch; b++)
+        base += t->problem->branch[b].n_layers;
+    return base;
 }
 
-static int64_t shared_rows(const struct cs_trial *t, int32_t b, bool is_out)
+struct cs_memory_load cs_trial_load(const struct cs_trial *t, int32_t b, int32_t first)
 {
-    return cs_share_ns(cs_candidate_share(t->problem, t->c, b),
-                       cs_trial_rows(t, b, is_out, t->option[b]->cp));
+    return (struct cs_memory_load){.zero = t->c->zero[b],
+                                   .shards = cs_trial_shards(t, host_of(t, b)),
+                                   .chunks = 1,
+                                   .first = cs_trial_base(t, b) + first,
+                                   .turns = t->problem->zero_turns};
 }
 
-struct cs_memory_load cs_trial_load(const struct cs_trial *t, int32_t b, int32_t s, int32_t first,
-                                    int32_t end)
+int64_t cs_trial_windows(const struct cs_trial *t, int32_t b)
 {
-    bool is_last = s == cs_trial_stages(t, b) - 1;
-    struct cs_memory_load load = {.zero = t->c->zero[b],
-                                  .shards = cs_trial_shards(t, b),
-                                  .chunks = 1,
-                                  .first = first,
-                                  .turns = t->problem->zero_turns,
-                                  .in_bytes = s > 0 ? shared_rows(t, b, false) : 0,
-                                  .has_in_grad = s > 0 && t->trains[b][first],
-                                  .has_out_grad = t->trains[b][end]};
-    load.out_bytes = !is_last      ? shared_rows(t, b, false)
-                     : b == t->llm ? 0
-                                   : shared_rows(t, b, true);
-    for (int32_t e = 0; b == t->llm && s == 0 && e < t->llm; e++)
-        if (t->c->place[e] == CS_PLACE_OWN) {
-            load.in_bytes += cs_trial_rows(t, e, true, t->option[b]->cp);
-            load.has_in_grad = load.has_in_grad || t->trains[e][t->problem->branch[e].n_layers];
-        }
-    return load;
+    int32_t tp = t->option[b]->tp, ep = t->option[b]->ep;
+    for (int32_t e = 0; b == t->llm && e < t->llm; e++)
+        if (t->c->place[e] != CS_PLACE_OWN)
+            tp = t->option[e]->tp > tp ? t->option[e]->tp : tp;
+    return t->problem->has_windows ? cs_window_bytes(t->problem->ranks_per_node, tp, ep) : 0;
 }
 
 void cs_trial_add_encoders(const struct cs_trial *t, struct cs_memory *memory)
 {
     for (int32_t e = 0; e < t->llm; e++) {
-        if (t->c->place[e] == CS_PLACE_OWN)
-            continue;
-        struct cs_memory_load load = {.zero = t->c->zero[e],
-                                      .shards = cs_trial_shards(t, e),
-                                      .turns = t->problem->zero_turns,
-                                      .out_bytes = shared_rows(t, e, true)};
-        cs_memory_add(t->layer[e], t->problem->branch[e].n_layers, &load, memory);
+        const struct cs_memory_load load = cs_trial_load(t, e, 0);
+        if (t->c->place[e] != CS_PLACE_OWN)
+            cs_memory_add(t->layer[e], t->problem->branch[e].n_layers, &load, memory);
     }
 }
 

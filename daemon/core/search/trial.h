@@ -23,6 +23,7 @@ struct cs_trial {
     /* layers with the branch's share of a slot */
     struct cs_search_layer *layer[CS_SEARCH_MAX_BRANCHES];
     bool *trains[CS_SEARCH_MAX_BRANCHES]; /* (n_layers + 1) something before this layer trains */
+    int32_t first_rank[CS_SEARCH_MAX_BRANCHES]; /* of the pipeline; own branches */
     struct cs_arena *scratch;
 
     /* lowered */
@@ -33,11 +34,12 @@ struct cs_trial {
     struct cs_replay_kept *kept; /* (n_stages) bytes of a slot */
     int32_t *behind;             /* (n_edges) the layer of its branch whose rows it carries */
     int64_t *hop;                /* (n_edges, CS_FLOWS) */
+    bool *is_striped;            /* (n_edges, CS_FLOWS) */
     int32_t first_stage[CS_SEARCH_MAX_BRANCHES];
-    int32_t first_rank[CS_SEARCH_MAX_BRANCHES]; /* of the pipeline; own branches */
 
     int32_t tight_branch; /* what did not fit */
     int64_t nearest;
+    const int64_t *boundary; /* (n_ranks) bytes of buffers of its last cut; NULL: not cut yet */
 };
 
 /* scratch is the caller's and outlives the trial */
@@ -57,11 +59,18 @@ static inline int32_t cs_trial_shards(const struct cs_trial *t, int32_t b)
     return t->c->own_dp[b] * t->option[b]->cp;
 }
 
-/* rows of one slot that a rank of a branch with that cp holds */
-int64_t cs_trial_rows(const struct cs_trial *trial, int32_t from, bool is_out, int32_t cp);
-/* memory of layers first .. end as stage s of the branch, without activations */
-struct cs_memory_load cs_trial_load(const struct cs_trial *trial, int32_t branch, int32_t s,
-                                    int32_t first, int32_t end);
+/* replicas of a branch that one of the whole has side by side (cs_plan_lanes) */
+int32_t cs_trial_lanes(const struct cs_trial *trial, int32_t branch);
+/* ... with the ranks of each that share its rows or items: on ranks of the LLM all but those that share its matrices */
+int32_t cs_trial_parts(const struct cs_trial *trial, int32_t branch);
+/* slots' worth of items that one of its ranks has room for (cs_plan_item_slots) */
+int32_t cs_trial_item_slots(const struct cs_trial *trial, int32_t branch);
+/* of a branch's first layer among those of all branches */
+int32_t cs_trial_base(const struct cs_trial *trial, int32_t branch);
+/* memory of a branch's layers from the first on, without activations */
+struct cs_memory_load cs_trial_load(const struct cs_trial *trial, int32_t branch, int32_t first);
+/* of rings among ranks that share matrices, and experts; encoders on the LLM's ranks counted with it */
+int64_t cs_trial_windows(const struct cs_trial *trial, int32_t branch);
 /* whole encoders on a rank of the LLM: without activations */
 void cs_trial_add_encoders(const struct cs_trial *trial, struct cs_memory *memory);
 
@@ -71,12 +80,15 @@ enum cs_status cs_trial_cut(struct cs_trial *trial, struct cs_arena *arena,
                             struct cs_err *err) CS_NODISCARD;
 /* plan.context_rows of a plan of the candidate (cs_search_spec) */
 int32_t cs_trial_rows_each(const struct cs_trial *trial);
+/* of a buffer for what leaves a layer, of a rank; is_feed: to another branch */
+int64_t cs_trial_edge_bytes(const struct cs_trial *trial, int32_t branch, int32_t layer,
+                            bool is_feed);
 /* edges at most; fills them and behind. Stages are there. */
 int32_t cs_trial_most_edges(const struct cs_trial *trial);
 void cs_trial_add_edges(struct cs_trial *trial);
 /* Stages take longer by what their ranks wait for the traffic of levels 2 and 3 of ZeRO. Edges are there. */
 void cs_trial_add_zero(struct cs_trial *trial);
-/* Fills hop, and adds what stages do for edges: after all else. */
+/* Fills hop and is_striped, and adds what stages do for edges: after all else. */
 void cs_trial_time_edges(struct cs_trial *trial);
 /* stages, edges, times and bytes from found->sizes */
 void cs_trial_lower(struct cs_trial *trial);

@@ -20,21 +20,15 @@ static int32_t host_of(const struct cs_trial *t, int32_t b)
     return t->c->place[b] == CS_PLACE_OWN ? b : t->llm;
 }
 
-/* replicas of a branch that one of the whole has side by side (cs_plan_lanes) */
-static int32_t lanes_of(const struct cs_trial *t, int32_t b)
-{
-    return t->c->own_dp[host_of(t, b)] / t->repeats;
-}
-
 static struct cs_edge_side side_of(const struct cs_trial *t, int32_t b)
 {
-    return (struct cs_edge_side){lanes_of(t, b) * t->option[host_of(t, b)]->cp, t->option[b]->tp};
+    return (struct cs_edge_side){cs_trial_parts(t, b), t->option[b]->tp};
 }
 
 /* ranks of a stage */
 static int32_t width_of(const struct cs_trial *t, int32_t b)
 {
-    return lanes_of(t, b) * t->option[b]->tp * t->option[b]->cp;
+    return cs_trial_lanes(t, b) * t->option[b]->tp * t->option[b]->cp;
 }
 
 /* of its ranks the first, as plans number them */
@@ -55,14 +49,14 @@ static bool leaves_node(const struct cs_trial *t, int32_t from, int32_t to)
     return first_rank(t, from) / node != first_rank(t, to) / node;
 }
 
-/* Bytes of a message behind a layer: an encoder's rank has room for the items of several slots. */
-static int64_t bytes_of(const struct cs_trial *t, int32_t b, int32_t layer, bool is_feed)
+/* An encoder's rank has room for the items of several slots. */
+int64_t cs_trial_edge_bytes(const struct cs_trial *t, int32_t b, int32_t layer, bool is_feed)
 {
     const struct cs_search_branch *branch = &t->problem->branch[b];
     const struct cs_search_cut_rows *behind = branch->behind ? &branch->behind[layer] : NULL;
     const int64_t all = is_feed ? branch->out_bytes : behind ? behind->bytes : branch->inner_bytes;
     if (b != t->llm)
-        return all * cs_item_slots(t->c->dp / t->repeats, side_of(t, b).parts);
+        return all * cs_trial_item_slots(t, b);
     return cs_context_part(all, (int32_t)branch->rows, t->option[b]->cp, cs_trial_rows_each(t)) +
            (behind ? behind->load_bytes : 0);
 }
@@ -96,7 +90,7 @@ static struct ends ends_of(const struct cs_trial *t, int32_t b, int32_t to, int3
                .is_feed = to != b,
                .has_grad = has_grad},
         .links = cs_edge_links(&device, leaves),
-        .bytes = bytes_of(t, b, layer, to != b)
+        .bytes = cs_trial_edge_bytes(t, b, layer, to != b)
     };
     if (to == b)
         take_parts(t, b, layer, &x.of);
@@ -190,9 +184,11 @@ static void time_edge(struct cs_trial *t, const struct cs_edge *edge)
     const bool is_same = t->plan->stages[edge->from].rank == t->plan->stages[edge->to].rank;
     const struct ends x = ends_of(t, b, to, t->behind[edge->id], is_same,
                                   leaves_node(t, edge->from, edge->to), edge->has_grad);
-    for (int f = 0; f < CS_FLOWS; f++)
+    for (int f = 0; f < CS_FLOWS; f++) {
         t->hop[CS_FLOWS * edge->id + f] =
             cs_ends_cost(&x.of, (enum cs_edge_flow)f, x.bytes, &x.links).ns;
+        t->is_striped[CS_FLOWS * edge->id + f] = x.of.is_striped[f];
+    }
     charge(t, &x, edge->from, edge->to);
 }
 

@@ -35,7 +35,6 @@ static void add_own(struct cs_trial *t, int32_t b)
 {
     int32_t n = cs_trial_stages(t, b), ranks = t->c->pp[b], layer = 0;
     t->first_stage[b] = t->plan->n_stages;
-    t->first_rank[b] = t->plan->n_ranks;
     for (int32_t s = 0; s < n; s++) {
         int32_t id = t->plan->n_stages;
         add_stage(t, b, s, t->first_rank[b] + s % ranks, t->layer[b] + layer,
@@ -78,6 +77,7 @@ void cs_trial_lower(struct cs_trial *t)
     t->kept = CS_NEW_ARRAY(t->scratch, struct cs_replay_kept, n + 1);
     t->behind = CS_NEW_ARRAY(t->scratch, int32_t, edges + 1);
     t->hop = CS_NEW_ARRAY(t->scratch, int64_t, CS_FLOWS * (edges + 1));
+    t->is_striped = CS_NEW_ARRAY(t->scratch, bool, CS_FLOWS *(edges + 1));
     for (int32_t b = 0; b < t->llm; b++)
         llm_rank += t->c->place[b] == CS_PLACE_OWN ? t->c->pp[b] : 0;
     for (int32_t b = 0; b <= t->llm; b++) {

@@ -19,20 +19,16 @@ static int64_t larger(int64_t a, int64_t b)
 void cs_memory_add_work(const struct cs_search_layer *layer, int32_t number,
                         const struct cs_memory_load *load, struct cs_memory_work *work)
 {
-    const int32_t turn = number % (load->turns > 1 ? load->turns : 1);
     const bool is_divided = load->shards > 1;
-    const int64_t whole = (is_divided && load->zero >= 2 ? cs_search_divided_grads(layer) : 0) +
-                          (is_divided && load->zero >= 3 ? cs_search_divided_weights(layer) : 0);
     work->work = larger(work->work, layer->work_bytes);
-    work->whole[turn] = larger(work->whole[turn], whole);
+    cs_zero_whole_add(&work->whole, number, load->turns > 1 ? load->turns : 1,
+                      is_divided && load->zero >= 3 ? cs_search_divided_weights(layer) : 0,
+                      is_divided && load->zero >= 2 ? cs_search_divided_grads(layer) : 0);
 }
 
 int64_t cs_memory_workspace(const struct cs_memory_work *work)
 {
-    int64_t bytes = work->work;
-    for (int32_t i = 0; i < CS_ZERO_TURNS; i++)
-        bytes += work->whole[i];
-    return bytes;
+    return work->work + cs_zero_whole_bytes(&work->whole);
 }
 
 void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
@@ -50,8 +46,6 @@ void cs_memory_add(const struct cs_search_layer *layer, int32_t n,
         cs_memory_add_work(&layer[i], load->first + i, load, &memory->of_work);
     }
     memory->activations += (saved * load->in_flight + chunks - 1) / chunks;
-    memory->boundary += (2 + (load->has_in_grad ? 1 : 0)) * load->in_bytes +
-                        (2 + (load->has_out_grad ? 1 : 0)) * load->out_bytes;
     memory->workspace = cs_memory_workspace(&memory->of_work);
 }
 
@@ -66,7 +60,7 @@ void cs_memory_share(const struct cs_search_layer *shared, const struct cs_memor
 int64_t cs_memory_total(const struct cs_memory *memory)
 {
     return memory->weights + memory->grads + memory->optimizer + memory->activations +
-           memory->boundary + memory->workspace;
+           memory->boundary + memory->workspace + memory->windows;
 }
 
 void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char *stage,
@@ -82,6 +76,7 @@ void cs_memory_explain(const struct cs_memory *memory, int32_t rank, const char 
         {"optimizer",   memory->optimizer  },
         {"boundary",    memory->boundary   },
         {"workspace",   memory->workspace  },
+        {"windows",     memory->windows    },
     };
 
     char need[CS_UNITS_CAP], have[CS_UNITS_CAP], part[CS_UNITS_CAP];

@@ -1,4 +1,5 @@
-/* Exact peak bytes of a rank: what its stage holds, class by class. Closed form, no allocator.
+/* Exact peak bytes of a rank: what its stage holds, class by class, as the plan that is made of it counts it
+ * (core/plan/cost/stage/needs.h).
  *
  *   weights     of its shard of every layer                       zero 3: / shards, but for a tied table
  *   grads       of what trains                                    zero 2: / shards, the same
@@ -6,13 +7,13 @@
  *               moments alone where state is kept in bf16
  *   activations saved per slot * slots in flight, and what a split backward holds between its
  *               halves * slots that are there
- *   boundary    two buffers for rows that enter and two for rows that leave, and one for each
- *               gradient that flows: one in use, one on its way
- *   workspace   what communicators take (core/plan/cost/links/windows.h), and what a layer needs while it runs
- *               (core/plan/cost/stage/scratch.h): logits of the head, gradients; under full recompute the
- *               activations of the one layer that is done again. Beside it what zero 2 and 3 make whole, its
- *               gradients, its weights: on a GPU of two layers that follow each other, where one comes or
- *               goes while the other works (core/plan/cost/stage/zero.h)
+ *   boundary    buffers for rows and gradients that enter and leave, as many as the order of the ranks' actions asks
+ *               for (core/sched/buffers.h); half of a tied table's gradient that its two ranks exchange
+ *   workspace   what a layer needs while it runs (core/plan/cost/stage/scratch.h): logits of the head, gradients;
+ *               under full recompute the activations of the one layer that is done again. Beside it what zero 2 and
+ *               3 make whole, its gradients, its weights: on a GPU of two layers that follow each other, where one
+ *               comes or goes while the other works (core/plan/cost/stage/zero.h)
+ *   windows     what communicators and channels take (core/plan/cost/links/windows.h)
  * shards = dp * cp: parameters are equal on those ranks. Source: Cornstarch, in-flight microbatches
  * and memory. */
 #ifndef CS_SEARCH_MEMORY_H
@@ -23,21 +24,20 @@
 #include "core/search/problem/problem.h"
 
 struct cs_memory {
-    int64_t weights, grads, optimizer, activations, boundary, workspace;
+    int64_t weights, grads, optimizer, activations, boundary, workspace, windows;
 
     struct cs_memory_work {
-        int64_t work, whole[CS_ZERO_TURNS]; /* of the largest layers; their sum is the workspace */
-    } of_work;
+        int64_t work; /* of the largest layer */
+        struct cs_zero_whole whole;
+    } of_work; /* their sum is the workspace */
 };
 
 struct cs_memory_load {
     int32_t zero, shards;
-    int32_t in_flight;           /* slots of the stage */
-    int32_t chunks;              /* in_flight counts chunks, of which a stage has so many; 1 */
-    int32_t first;               /* layer of the branch, and */
-    int32_t turns;               /* buffers at which layers take turns; 0: 1 */
-    int64_t in_bytes, out_bytes; /* rows that enter and leave, of one slot */
-    bool has_in_grad, has_out_grad;
+    int32_t in_flight; /* slots of the stage */
+    int32_t chunks;    /* in_flight counts chunks, of which a stage has so many; 1 */
+    int32_t first;     /* layer, among those of all branches */
+    int32_t turns;     /* buffers at which layers take turns; 0: 1 */
 };
 
 /* Raises what a layer of a branch needs, with load's level, shards and turns. */

@@ -69,10 +69,10 @@ static void count_shared(const struct cs_problem_builder *b, int32_t tp,
     out->optim_bytes = out->n_trained * (state.all - state.grad);
 }
 
-/* Where ranks share experts as many more have the same of what is left of each: what they divide among
- * themselves, state of the optimizer and its work, is as much as of all experts among all ranks. */
+/* Where ranks share experts an ep-th of them have the same ones: what these divide among themselves, state of the
+ * optimizer and its work, is as much as of ep times as many among all ranks. As plans, of the rank with most. */
 static void count_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                        int32_t tp, struct cs_search_layer *out)
+                        int32_t tp, int32_t ep, struct cs_search_layer *out)
 {
     int64_t held = 0, trained = 0, divided = 0, weights = 0;
     int element = cs_device_element_bytes(b->device);
@@ -81,9 +81,9 @@ static void count_bytes(const struct cs_problem_builder *b, const struct cs_laye
         const int64_t n = count_of(p, p->count, tp);
         held += n;
         trained += p->is_trainable ? n : 0;
-        const int64_t all = b->whole->params[i].count;
-        weights += count_of(p, all, tp);
-        divided += p->is_trainable ? count_of(p, all, tp) : 0;
+        const int64_t all = cs_param_is_of_expert(p) ? n * (ep > 1 ? ep : 1) : n;
+        weights += all;
+        divided += p->is_trainable ? all : 0;
     }
     if (b->graph->is_tied && layer->kind == CS_LAYER_HEAD) { /* a copy of the embedding */
         weights += tied_count(b, tp, false);
@@ -180,8 +180,8 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
                        struct cs_problem_at at, struct cs_search_layer *out)
 {
     at.work = cs_layer_work(b->graph, layer, &b->budget);
-    at.rows = at.context ? cs_context_most((int32_t)at.work.tokens, at.cp)
-                         : cs_over(at.work.tokens, at.cp);
+    at.rows = at.context ? cs_context_part(at.work.tokens, (int32_t)at.work.tokens, at.cp, 0)
+                         : at.work.tokens;
     *out = (struct cs_search_layer){.is_trained = layer->needs_weight_grad,
                                     .needs_input_grad = layer->needs_input_grad,
                                     .is_head = layer->kind == CS_LAYER_HEAD,
@@ -191,9 +191,8 @@ static void fill_layer(const struct cs_problem_builder *b, const struct cs_layer
     int64_t redo = cs_problem_redo_ns(b, layer, &at, out->fwd_ns);
     out->redo_ns = layer->needs_input_grad || layer->needs_weight_grad ? redo : 0;
     out->blind_ns = 3 * out->fwd_ns + redo;
-    count_bytes(b, layer, at.tp, out);
+    count_bytes(b, layer, at.tp, at.ep, out);
     cs_problem_count_saved(b, layer, &at, out);
-    out->work_bytes += cs_window_bytes(b->device, b->node, at.tp, at.ep);
 }
 
 /* Of width[i] ranks: heads move, or keys, as the job says, else what takes less, as plans choose; keys with the own ones
@@ -489,6 +488,7 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
                                           .net_bytes_per_s = cluster->device->net_bytes_per_s,
                                           .net_latency_ns = cluster->device->net_latency_ns,
                                           .optimizer = optimizer_of(&b)};
+    problem->has_windows = cs_device_has_windows(cluster->device);
     problem->context_rows = spec->context_rows;
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
     b.node = cluster->devices_per_node;

@@ -108,6 +108,7 @@ struct cs_search_problem {
     int32_t n_branches, llm;                                /* llm: which branch is the LLM */
     int32_t n_ranks, ranks_per_node;
     int64_t mem_bytes; /* of a rank, 0: no bound */
+    bool has_windows;  /* communicators and channels take memory (core/plan/cost/links/windows.h) */
     int32_t
         context_rows; /* bytes are of plans with that plan.context_rows, unless a candidate has its own */
     int32_t zero_turns;                        /* core/plan/cost/stage/zero.h; 0: 1 */

@@ -3,6 +3,7 @@
 #include "core/plan/context.h"
 #include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/basis/round.h"
+#include "core/plan/cost/stage/recompute.h"
 #include "core/plan/cost/stage/scratch.h"
 #include "core/search/problem/builder.h"
 
@@ -14,36 +15,27 @@ int64_t cs_problem_dropped(const struct cs_problem_builder *b, const struct cs_l
 }
 
 /* all ranks of the context split the slot */
-static void count_exchange(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                           const struct cs_problem_at *at, struct cs_search_layer *out)
+static struct cs_slot_exchange exchange_of(const struct cs_problem_at *at)
 {
-    const struct cs_context_degrees all = {.ranks = at->cp};
-    const struct cs_attention *attention = cs_layer_attention(b->graph, layer);
-    const int element = cs_device_element_bytes(b->device);
-    if (!at->context->moves_heads) {
-        out->work_bytes = cs_over(cs_context_bytes(attention, at->cp, at->work.tokens, at->rows,
-                                                   at->context->own_first, element),
-                                  at->tp);
-        return;
-    }
-    struct cs_search_heads *heads = CS_NEW(b->arena, struct cs_search_heads);
-    *heads = (struct cs_search_heads){*attention, element};
-    cs_tp_attention(&heads->attention, (struct cs_tp){.ranks = at->tp});
-    out->heads = heads;
-    out->work_bytes =
-        cs_context_heads_bytes(&heads->attention, &all, at->work.tokens, at->rows, element);
+    return (struct cs_slot_exchange){
+        .degrees = {.ranks = at->context != NULL ? at->cp : 1},
+        .seq = at->work.tokens,
+        .moves_heads = at->context != NULL && at->context->moves_heads,
+        .own_first = at->context != NULL && at->context->own_first,
+    };
 }
 
-/* Inputs, normed inputs and statistics are whole on every tp rank, or where rows are split of its own ones; heads and
- * MLP are cut. */
-static int64_t kept_bytes(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                          const struct cs_problem_at *at, enum cs_recompute level)
+/* Of what a layer keeps of all rows of a slot, a rank's. */
+static int64_t part_of(const struct cs_problem_at *at, int64_t bytes)
 {
-    const int64_t row = (int64_t)cs_device_element_bytes(b->device) * at->rows;
-    const int32_t ranks = at->sp && layer->kind == CS_LAYER_BLOCK ? at->tp : 1;
-    return row * cs_keep_elements(b->graph, layer, level, CS_KEEP_EVERYWHERE) +
-           cs_over(row * cs_keep_elements(b->graph, layer, level, CS_KEEP_ROWS), ranks) +
-           cs_over(row * cs_keep_elements(b->graph, layer, level, CS_KEEP_CUT), at->tp);
+    return at->context != NULL ? cs_context_part(bytes, (int32_t)at->work.tokens, at->cp, 0)
+                               : bytes;
+}
+
+static int64_t dropped_bytes(const struct cs_problem_builder *b, const struct cs_graph *cut,
+                             const struct cs_layer *layer, int64_t rows, enum cs_recompute level)
+{
+    return cs_layer_recompute(cut, layer, rows, level, b->device, 0).bytes;
 }
 
 static struct cs_problem_cuts *cuts_of(const struct cs_problem_builder *b, int32_t branch)
@@ -76,32 +68,42 @@ const struct cs_graph *cs_problem_cut(const struct cs_problem_builder *b, int32_
     return view.graph;
 }
 
-/* as plans count it */
-static void count_scratch(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                          const struct cs_problem_at *at, struct cs_search_layer *out)
+static void note_heads(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                       struct cs_search_layer *out)
+{
+    struct cs_search_heads *heads = CS_NEW(b->arena, struct cs_search_heads);
+    *heads = (struct cs_search_heads){*cs_layer_attention(b->graph, layer),
+                                      cs_device_element_bytes(b->device)};
+    out->heads = heads;
+}
+
+/* as plans count it: by the same functions, of the graph as the rank has it */
+void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_layer *layer,
+                            const struct cs_problem_at *at, struct cs_search_layer *out)
 {
     const int element = cs_device_element_bytes(b->device);
     const struct cs_graph *cut = cs_problem_cut(b, b->whole->modules[layer->module].branch, at);
     const struct cs_layer *own = &cut->layers[layer->id];
-    out->work_bytes += cs_layer_scratch_bytes(cut, own, at->rows, at->recompute, element);
+    const struct cs_slot_exchange exchange = exchange_of(at);
+    const bool keeps = own->needs_input_grad || own->needs_weight_grad;
+    if (exchange.moves_heads && layer->attention >= 0)
+        note_heads(b, own, out);
+    out->work_bytes = cs_layer_context_bytes(cut, own, &exchange, at->rows, element) +
+                      cs_layer_scratch_bytes(cut, own, at->rows, at->recompute, element);
     out->held_bytes = cs_layer_held_bytes(cut, own, at->rows, at->recompute, element);
-}
-
-void cs_problem_count_saved(const struct cs_problem_builder *b, const struct cs_layer *layer,
-                            const struct cs_problem_at *at, struct cs_search_layer *out)
-{
-    if (at->context && layer->attention >= 0)
-        count_exchange(b, layer, at, out);
-    count_scratch(b, layer, at, out);
-    out->saved_bytes = kept_bytes(b, layer, at, at->recompute);
+    if (keeps)
+        out->saved_bytes =
+            part_of(at, cs_layer_saved_bytes(cut, own, at->work.tokens) / 4 * element) -
+            dropped_bytes(b, cut, own, at->rows, at->recompute);
 }
 
 int64_t cs_problem_redo_ns(const struct cs_problem_builder *b, const struct cs_layer *layer,
                            const struct cs_problem_at *at, int64_t fwd_ns)
 {
-    if (at->recompute == CS_RECOMPUTE_FULL)
-        return cs_keep_can_redo(cs_layer_arch(b->graph, layer), layer) ? fwd_ns : 0;
-    return cs_problem_bytes_ns(
-        2 * (kept_bytes(b, layer, at, CS_RECOMPUTE_NONE) - kept_bytes(b, layer, at, at->recompute)),
-        b->device->bytes_per_s);
+    const struct cs_graph *cut = cs_problem_cut(b, b->whole->modules[layer->module].branch, at);
+    const int64_t rows = at->context != NULL ? at->rows : cs_over(at->rows, at->cp);
+    if (at->recompute == CS_RECOMPUTE_NONE)
+        return 0;
+    return cs_layer_recompute(cut, &cut->layers[layer->id], rows, at->recompute, b->device, fwd_ns)
+        .redo_ns;
 }

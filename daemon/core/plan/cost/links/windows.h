@@ -16,13 +16,17 @@ enum { CS_WINDOW_RANKS = 8 /* more have none */ };
 /* A message that waits holds a queue of the device, and there are 32: ranks with more channels than that have none. */
 enum { CS_WINDOW_CHANNELS = 6 };
 
+/* false: ranks of the host's processor, nothing below counts */
+bool cs_device_has_windows(const struct cs_device_class *device);
 /* Of a rank whose stage is of tp ranks that share matrices and of ep that share experts. Where larger groups are
  * of two hosts the rank has less. */
-int64_t cs_window_bytes(const struct cs_device_class *device, int32_t devices_per_node, int32_t tp,
-                        int32_t ep);
+int64_t cs_window_bytes(int32_t devices_per_node, int32_t tp, int32_t ep);
 /* Both ranks of a channel (kind CS_GROUP_CHANNEL) are of one host and have few enough of them. */
 bool cs_channel_has_window(const struct cs_plan *plan, int32_t devices_per_node,
                            const struct cs_group *channel);
+/* How many channels with a window come to each rank, windows (cs_plan_world), of all that have channels in its table. */
+void cs_channel_windows(const struct cs_plan *plan, int32_t devices_per_node,
+                        struct cs_arena *scratch, int32_t *windows);
 /* Of the channels that come to a rank (of all). */
 int64_t cs_channel_window_bytes(const struct cs_cluster *cluster, const struct cs_plan *plan,
                                 int32_t rank);

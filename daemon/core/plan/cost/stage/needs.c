@@ -4,6 +4,7 @@
 #include "core/model/tensor_parallel.h"
 #include "core/plan/cost/links/windows.h"
 #include "core/plan/cost/stage/scratch.h"
+#include "core/plan/cost/stage/zero.h"
 
 int64_t cs_rank_needs_bytes(const struct cs_rank_needs *n)
 {
@@ -61,9 +62,11 @@ struct cs_rank_needs cs_rank_needs(const struct cs_needs_of *of, int32_t rank, i
         tp = shape.tp > tp ? shape.tp : tp;
         ep = shape.ep > ep ? shape.ep : ep;
     }
-    if (of->cluster != NULL)
+    if (of->graph != NULL)
+        out.scratch += cs_rank_zero_bytes(of->graph, of->plan, rank, of->element);
+    if (of->cluster != NULL && cs_device_has_windows(of->cluster->device))
         out.windows =
-            cs_window_bytes(of->cluster->device, of->cluster->devices_per_node, tp, ep) +
+            cs_window_bytes(of->cluster->devices_per_node, tp, ep) +
             cs_channel_window_bytes(of->cluster, of->plan, cs_plan_rank_of(of->plan, 0, rank));
     return out;
 }

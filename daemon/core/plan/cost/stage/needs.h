@@ -10,7 +10,7 @@ struct cs_rank_needs {
     int64_t weights, state; /* parameters; gradients and what the optimizer keeps */
     int64_t
         activations; /* of slots that are alive together, and what split backwards hold (core/sched/kept.h) */
-    int64_t scratch;  /* of its largest action (scratch.h) */
+    int64_t scratch;  /* of its largest action (scratch.h), and what ZeRO makes whole (zero.h) */
     int64_t boundary; /* buffers for rows and gradients on their way */
     int64_t windows;  /* what communicators take (core/plan/cost/links/windows.h) */
 };

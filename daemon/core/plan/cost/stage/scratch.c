@@ -151,20 +151,19 @@ static int64_t stretch_bytes(const struct cs_arch *a, int32_t cp, int64_t rows, 
     return rows * (3 * a->width + 3 * cs_recurrent_conv_width(r)) * element + 4 * parts;
 }
 
-static int64_t context_bytes(const struct cs_graph *graph, const struct cs_plan *plan,
-                             int32_t stage, const struct cs_layer *layer, int64_t rows, int element)
+int64_t cs_layer_context_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
+                               const struct cs_slot_exchange *of, int64_t rows, int element)
 {
-    const int32_t cp = cs_plan_shape(plan, stage).cp;
-    const struct cs_context_degrees degrees = {.ranks = cp, .rows_each = plan->context_rows};
     const struct cs_attention *attention = cs_layer_attention(graph, layer);
-    if (cp > 1 && layer->mixer == CS_MIXER_DELTA)
-        return stretch_bytes(cs_layer_arch(graph, layer), cp, rows, element);
+    if (of->degrees.ranks < 2 || layer->kind != CS_LAYER_BLOCK)
+        return 0;
+    if (layer->mixer == CS_MIXER_DELTA)
+        return stretch_bytes(cs_layer_arch(graph, layer), of->degrees.ranks, rows, element);
     if (attention == NULL)
         return 0;
-    if (plan->moves_heads)
-        return cs_context_heads_bytes(attention, &degrees, plan->budget.seq_tokens, rows, element);
-    return cs_context_bytes(attention, cp, plan->budget.seq_tokens, rows, plan->keys_own_first,
-                            element);
+    if (of->moves_heads)
+        return cs_context_heads_bytes(attention, &of->degrees, of->seq, rows, element);
+    return cs_context_bytes(attention, of->degrees.ranks, of->seq, rows, of->own_first, element);
 }
 
 int64_t cs_layer_scratch_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
@@ -187,19 +186,25 @@ int64_t cs_stage_scratch_bytes(const struct cs_graph *graph, const struct cs_pla
                                int32_t stage, int element)
 {
     const struct cs_stage *s = &plan->stages[stage];
+    const bool is_llm = s->branch == graph->llm;
+    const struct cs_slot_exchange exchange = {
+        .degrees = {.ranks = is_llm ? cs_plan_shape(plan, stage).cp : 1,
+                    .rows_each = plan->context_rows},
+        .seq = plan->budget.seq_tokens,
+        .moves_heads = plan->moves_heads,
+        .own_first = plan->keys_own_first
+    };
     int64_t most = 0;
     for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++) {
         const struct cs_layer *layer = &graph->layers[l];
         const int64_t rows =
             cs_context_share(plan, stage, cs_layer_work(graph, layer, &plan->budget).tokens);
-        const int64_t exchanged = layer->kind == CS_LAYER_BLOCK
-                                      ? context_bytes(graph, plan, stage, layer, rows, element)
-                                      : 0;
+        const int64_t exchanged = cs_layer_context_bytes(graph, layer, &exchange, rows, element);
         most = larger(most,
                       exchanged + cs_layer_scratch_bytes(graph, layer, rows,
                                                          (enum cs_recompute)s->recompute, element));
     }
-    return most + cs_stage_zero_bytes(graph, plan, stage, element);
+    return most;
 }
 
 int64_t cs_stage_held_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,

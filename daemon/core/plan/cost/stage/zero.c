@@ -66,25 +66,35 @@ struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struc
     return bytes;
 }
 
-/* of one layer, whole */
-static int64_t whole_bytes(const struct cs_graph *graph, const struct cs_layer *layer,
-                           const struct cs_stage *stage, int element)
+void cs_zero_whole_add(struct cs_zero_whole *whole, int32_t layer, int32_t turns, int64_t weights,
+                       int64_t grads)
 {
-    const struct cs_zero_parts part = cs_zero_divided(graph, layer);
-    return (stage->zero >= 2 ? part.trained * (graph->keeps_bf16 ? 2 : 4) : 0) +
-           (stage->zero >= 3 ? part.weights * element : 0);
+    const int32_t turn = layer % turns;
+    whole->weights[turn] = larger(whole->weights[turn], weights);
+    whole->grads[turn] = larger(whole->grads[turn], grads);
 }
 
-int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
-                            int element)
+int64_t cs_zero_whole_bytes(const struct cs_zero_whole *whole)
 {
-    const struct cs_stage *s = &plan->stages[stage];
-    const int32_t holders = cs_plan_holders(plan, s->rank), turns = cs_zero_turns(element);
-    int64_t most[CS_ZERO_TURNS] = {0};
-    if (s->zero < 2 || holders < 2)
-        return 0;
-    for (int32_t l = s->first_layer; l < s->first_layer + s->n_layers; l++)
-        most[l % turns] =
-            larger(most[l % turns], whole_bytes(graph, &graph->layers[l], s, element));
-    return most[0] + most[1];
+    int64_t bytes = 0;
+    for (int i = 0; i < CS_ZERO_TURNS; i++)
+        bytes += whole->weights[i] + whole->grads[i];
+    return bytes;
+}
+
+int64_t cs_rank_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t rank,
+                           int element)
+{
+    const int32_t holders = cs_plan_holders(plan, rank), turns = cs_zero_turns(element);
+    struct cs_zero_whole whole = {{0}, {0}};
+    for (int32_t s = 0; holders > 1 && s < plan->n_stages; s++) {
+        const struct cs_stage *stage = &plan->stages[s];
+        for (int32_t l = stage->first_layer;
+             stage->rank == rank && l < stage->first_layer + stage->n_layers; l++) {
+            const struct cs_zero_parts part = cs_zero_divided(graph, &graph->layers[l]);
+            cs_zero_whole_add(&whole, l, turns, stage->zero >= 3 ? part.weights * element : 0,
+                              stage->zero >= 2 ? part.trained * (graph->keeps_bf16 ? 2 : 4) : 0);
+        }
+    }
+    return cs_zero_whole_bytes(&whole);
 }

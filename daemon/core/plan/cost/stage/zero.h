@@ -43,9 +43,20 @@ struct cs_layer_bytes cs_replica_bytes(const struct cs_graph *graph, const struc
                                        const struct cs_slot_budget *budget,
                                        const struct cs_device_class *device, int32_t zero,
                                        int32_t holders, int32_t ep);
-/* Memory for what is whole while a layer runs: that of the largest layers of each turn. */
-int64_t cs_stage_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t stage,
-                            int element);
+
+/* Bytes for what is whole while layers of a rank run: of each turn the largest weights and, apart from them, the
+ * largest gradients (worker/params/arrange.c), whichever of its stages has the layers. */
+struct cs_zero_whole {
+    int64_t weights[CS_ZERO_TURNS], grads[CS_ZERO_TURNS];
+};
+
+/* layer: its number among all of the model; turns: cs_zero_turns */
+void cs_zero_whole_add(struct cs_zero_whole *whole, int32_t layer, int32_t turns, int64_t weights,
+                       int64_t grads);
+int64_t cs_zero_whole_bytes(const struct cs_zero_whole *whole);
+/* of a rank of programs */
+int64_t cs_rank_zero_bytes(const struct cs_graph *graph, const struct cs_plan *plan, int32_t rank,
+                           int element);
 
 /* What a rank runs in a slot. A layer with its times in it, bytes of weights that come before it and of gradients that
  * are summed behind it, 0: none; has_backward: it is run backward. A part is a stage of the rank: layers that follow
