@@ -284,16 +284,22 @@ void cs_preflight_warnings(const struct cs_preflight *p, struct cs_buf *out)
 
 void cs_preflight_text(const struct cs_preflight *p, bool with_defaults, struct cs_buf *out)
 {
-    char total[CS_UNITS_CAP], rate[CS_UNITS_CAP], size[CS_UNITS_CAP], memory[CS_UNITS_CAP];
+    char total[CS_UNITS_CAP], each[CS_UNITS_CAP], rate[CS_UNITS_CAP], size[CS_UNITS_CAP],
+        memory[CS_UNITS_CAP];
+    cs_duration_print(each, sizeof each, (uint64_t)p->data_step_ns);
     cs_bytes_print(size, sizeof size, (uint64_t)p->checkpoint_bytes);
     cs_bytes_print(memory, sizeof memory, (uint64_t)p->memory_bytes);
     cs_rate_print(rate, sizeof rate, p->tokens_per_s, "tokens");
     cs_duration_print(total, sizeof total, (uint64_t)p->total_ns);
     add_lines(out, "", p->notes);
-    if (p->steps > 0 && p->total_ns > 0)
-        cs_buf_addf(out, "%lld step%s in about %s, %s; ", (long long)p->steps, CS_PLURAL(p->steps),
-                    total, rate);
-    else if (p->steps > 0)
+    if (p->steps > 0 && p->total_ns > 0) {
+        cs_buf_addf(out, "%lld step%s in about %s", (long long)p->steps, CS_PLURAL(p->steps),
+                    total);
+        if (p->data_step_ns != p->step_ns)
+            cs_buf_addf(out, " (%s each, slots as full as samples make them)", each);
+        cs_buf_addf(out, ", %s; ", rate);
+    }
+    if (p->steps > 0 && p->total_ns <= 0)
         cs_buf_addf(out, "%lld step%s; ", (long long)p->steps, CS_PLURAL(p->steps));
     cs_buf_addf(out, "a checkpoint has %s, the fullest rank needs %s\n", size, memory);
     cs_findings_text(&p->findings, with_defaults, out);

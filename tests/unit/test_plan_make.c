@@ -1,4 +1,5 @@
 /* Plans of small real models: cuts, ranks, gradients, budgets, refusals. */
+#include "core/base/units.h"
 #include "core/plan/cost/cost.h"
 #include "core/plan/cost/links/windows.h"
 #include "core/plan/derive.h"
@@ -458,6 +459,24 @@ static void why_names_stages_bottleneck_and_the_other_rule(void **state)
     assert_non_null(strstr(m.plan->why[3], "go from llm.0 to llm.1: point to point, "));
     assert_non_null(strstr(m.plan->why[4], "The bottleneck is "));
     assert_non_null(strstr(m.plan->why[5], "frozen-blind costs would give"));
+    cs_test_planned_free(&m);
+    /* the work of all stages of a rank counts, of an encoder's copies what each has of it */
+    m = cs_test_plan(&(struct cs_test_spec){.llm_pp = 2, .modality = "encoder-replicated"});
+    const struct cs_stage *stage = m.plan->stages;
+    int64_t ns = 0, most = 0;
+    for (int32_t r = 0; r < 2; r++, ns = 0) {
+        for (int32_t s = 0; s < m.plan->n_stages; s++)
+            if (stage[s].rank == r)
+                ns += (stage[s].fwd_ns + stage[s].bwd_input_ns + stage[s].bwd_weight_ns) /
+                      (stage[s].copies > 1 ? 2 : 1);
+        most = ns > most ? ns : most;
+    }
+    char text[CS_UNITS_CAP];
+    cs_duration_print(text, sizeof text, (uint64_t)most);
+    assert_non_null(strstr(m.plan->why[0], "in 1 stage, of which 2 ranks have a copy each"));
+    assert_null(strstr(m.plan->why[0], "vision.1"));
+    assert_non_null(strstr(m.plan->why[m.plan->n_why - 2], " on one rank: "));
+    assert_non_null(strstr(m.plan->why[m.plan->n_why - 2], text));
     cs_test_planned_free(&m);
     /* where nothing is frozen both rules cut alike, and no figure is told twice */
     m = cs_test_plan(&(struct cs_test_spec){.llm_pp = 2, .rules = "train:*"});

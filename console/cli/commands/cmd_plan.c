@@ -72,7 +72,17 @@ static void duration(char out[CS_UNITS_CAP], int64_t ns)
         snprintf(out, CS_UNITS_CAP, "-");
 }
 
-/* memory: what the stage's rank needs, for all stages that it has */
+/* Idle share of a stage's rank, beside the work of all stages that it has. */
+static double rank_bubble(const struct cs_plan *plan, int stage)
+{
+    double bubble = 1;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == plan->stages[stage].rank)
+            bubble -= 1 - plan->predicted_bubble[s];
+    return bubble > 0 ? bubble : 0;
+}
+
+/* memory and bubble: of the stage's rank, with all stages that it has */
 static void add_stage(struct cs_table *table, const struct cs_preflight_made *made, int i)
 {
     const struct cs_plan *plan = made->plan;
@@ -93,7 +103,7 @@ static void add_stage(struct cs_table *table, const struct cs_preflight_made *ma
     duration(input, s->bwd_input_ns);
     duration(weight, s->bwd_weight_ns);
     cs_bytes_print(memory, sizeof memory, (uint64_t)cs_rank_needs_bytes(&made->needs[s->rank]));
-    snprintf(bubble, sizeof bubble, "%.1f%%", 100 * plan->predicted_bubble[i]);
+    snprintf(bubble, sizeof bubble, "%.1f%%", 100 * rank_bubble(plan, i));
     const char *cells[] = {s->name, rank,  layers, params, trained,
                            fwd,     input, weight, memory, bubble};
     cs_table_add(table, cells);
@@ -253,7 +263,8 @@ const struct cs_command cs_command_plan = {
     .key = 'p',
     .role = CS_ROLE_VIEWER,
     .usage = "[options] SCRIPT",
-    .help = "the plan of a script: stages, predicted step, bubbles, reasons",
+    .help = "the plan of a script: stages with memory and bubble of their ranks, predicted step, "
+            "reasons",
     .run = plan_script,
     .min_args = 1,
     .max_args = 1,

@@ -30,13 +30,19 @@ static int64_t stage_ns(const struct cs_stage *s)
 static void explain_branch(struct cs_planner *p, int32_t b)
 {
     struct cs_buf text = {0};
-    cs_buf_addf(&text, "%s in %d stage%s:", p->graph->branches[b].name, p->cuts.n_stages[b],
+    bool is_begun = false;
+    cs_buf_addf(&text, "%s in %d stage%s", p->graph->branches[b].name, p->cuts.n_stages[b],
                 CS_PLURAL(p->cuts.n_stages[b]));
     for (int32_t s = 0; s < p->plan->n_stages; s++) {
         const struct cs_stage *st = &p->plan->stages[s];
         char fwd[CS_UNITS_CAP], bwd[CS_UNITS_CAP];
-        if (st->branch != b)
+        if (st->branch != b || (st->copies > 1 && st->index > 0))
             continue;
+        if (!is_begun && st->copies > 1)
+            cs_buf_addf(&text, ", of which %d ranks have a copy each for slots of their own",
+                        st->copies);
+        cs_buf_adds(&text, is_begun ? "" : ":");
+        is_begun = true;
         cs_duration_print(fwd, sizeof fwd, (uint64_t)st->fwd_ns);
         cs_duration_print(bwd, sizeof bwd, (uint64_t)(st->bwd_input_ns + st->bwd_weight_ns));
         cs_buf_addf(&text, " %s %d layer%s, F %s + B %s%s;", st->name, st->n_layers,
@@ -205,10 +211,10 @@ static void explain_replicas(struct cs_planner *p)
         const char *of = cs_arena_printf(p->arena, "the slots that %d of %s run side by side",
                                          p->plan->dp, p->graph->branches[llm].name);
         if (dp != p->plan->dp)
-            say(p, cs_arena_printf(p->arena, "%d replica%s of %s %s the items of %s.", dp,
-                                   CS_PLURAL(dp), p->graph->branches[b].name,
-                                   CS_NOUN(dp, "shares", "share"),
-                                   p->plan->dp > 1 ? of : "every slot"));
+            say(p,
+                cs_arena_printf(p->arena, "%d replica%s of %s %s the items of %s.", dp,
+                                CS_PLURAL(dp), p->graph->branches[b].name,
+                                CS_NOUN(dp, "has", "share"), p->plan->dp > 1 ? of : "every slot"));
     }
 }
 
@@ -342,12 +348,32 @@ static void explain_edges(struct cs_planner *p)
     }
 }
 
+/* The rank that computes most for a slot, on the mean where copies of an encoder take turns. */
+static void explain_bottleneck(struct cs_planner *p)
+{
+    const struct cs_plan *plan = p->plan;
+    int32_t worst = plan->stages[0].rank, n = 0;
+    int64_t *ns = CS_NEW_ARRAY(p->arena, int64_t, (size_t)plan->n_ranks + 1);
+    char most[CS_UNITS_CAP];
+    struct cs_buf names = {0};
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const struct cs_stage *st = &plan->stages[s];
+        ns[st->rank] += stage_ns(st) / (st->copies > 1 ? st->copies : 1);
+        worst = ns[st->rank] > ns[worst] ? st->rank : worst;
+    }
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == worst)
+            cs_buf_addf(&names, "%s%s", n++ > 0 ? " with " : "", plan->stages[s].name);
+    cs_duration_print(most, sizeof most, (uint64_t)ns[worst]);
+    say(p, cs_arena_printf(p->arena, "The bottleneck is %s%s: %s per slot.", cs_buf_str(&names),
+                           n > 1 ? " on one rank" : "", most));
+    cs_buf_free(&names);
+}
+
 enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
 {
     p->plan->why = CS_NEW_ARRAY(p->arena, const char *, MAX_WHY);
-    const struct cs_stage *worst = &p->plan->stages[0];
     struct cs_profile_step step;
-    char most[CS_UNITS_CAP];
     for (int32_t b = 0; b < p->graph->n_branches; b++)
         explain_branch(p, b);
     CS_TRY(explain_context(p, err));
@@ -375,11 +401,7 @@ enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err)
     explain_zero(p);
     explain_offload(p);
     explain_edges(p);
-    for (int32_t s = 1; s < p->plan->n_stages; s++)
-        if (stage_ns(&p->plan->stages[s]) > stage_ns(worst))
-            worst = &p->plan->stages[s];
-    cs_duration_print(most, sizeof most, (uint64_t)stage_ns(worst));
-    say(p, cs_arena_printf(p->arena, "The bottleneck is %s with %s per slot.", worst->name, most));
+    explain_bottleneck(p);
     if (p->graph->keeps_bf16)
         say(p,
             cs_arena_printf(p->arena,
