@@ -8,6 +8,7 @@
 #include "console/report/report_parts.h"
 #include "console/whatif/groups.h"
 #include "core/base/units.h"
+#include "core/sched/sim/forecast.h"
 
 enum { RANKS = 256 };
 
@@ -26,7 +27,9 @@ static void add_stage(const struct cs_store *store, const struct cs_stage *stage
     cs_fmt_ms(cell[3], sizeof cell[3], (double)stage->fwd_ns);
     cs_fmt_ms(cell[4], sizeof cell[4], (double)(stage->bwd_input_ns + stage->bwd_weight_ns));
     cs_fmt_ms(cell[5], sizeof cell[5], known->work_ns);
-    cs_fmt_percent(cell[6], sizeof cell[6], store->model.plan->predicted_bubble[stage->id]);
+    cs_fmt_percent(
+        cell[6], sizeof cell[6],
+        cs_plan_rank_bubble(store->model.plan, store->model.plan->predicted_bubble, stage->rank));
     cs_fmt_gib(cell[7], sizeof cell[7], stage->weight_bytes + stage->state_bytes);
     cs_buf_adds(out, "<tr>");
     for (int i = 0; i < 8; i++)
@@ -51,7 +54,7 @@ void cs_report_plan(const struct cs_report *report, struct cs_buf *out)
                   groups, model->device ? model->device->name : "an unknown device");
     cs_html_factf(out, "planned", "%s ms a step", ms);
     cs_buf_adds(out, "</table>\n");
-    cs_html_table(out, "stage|rank#|layers|forward ms#|backward ms#|measured both#|idle, "
+    cs_html_table(out, "stage|rank#|layers|forward ms#|backward ms#|measured both#|rank idle, "
                        "planned#|weights, state GiB#");
     for (int32_t s = 0; s < plan->n_stages && s < report->store->n_stages; s++)
         add_stage(report->store, &plan->stages[s], out);

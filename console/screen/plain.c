@@ -240,8 +240,9 @@ static void report_times(struct cs_plain *plain, const struct cs_store *store,
         store->predicted.arena ? store->predicted.spans.makespan_ns : job->predicted_step_ns;
     if (predicted_ns > 0)
         cs_duration_print(predicted, sizeof predicted, (uint64_t)predicted_ns);
-    if (job->step_ns > 0)
-        cs_duration_print(measured, sizeof measured, (uint64_t)job->step_ns);
+    if (plain->mean_ns > 0 || job->step_ns > 0) /* of the last steps, where they were watched */
+        cs_duration_print(measured, sizeof measured,
+                          plain->mean_ns > 0 ? (uint64_t)plain->mean_ns : (uint64_t)job->step_ns);
     cs_plain_say(plain, "  step time    predicted %s%s, measured %s", predicted,
                  store->is_calibrated     ? " (calibrated)"
                  : store->is_uncalibrated ? " (not calibrated)"
@@ -266,17 +267,46 @@ static void report_data_wait(struct cs_plain *plain)
                  wait, step);
 }
 
+/* idle share of a rank beside the work of all its stages */
+static double rank_bubble(const struct cs_store *store, const struct cs_timeline *timeline,
+                          int32_t rank)
+{
+    double bubble = 1;
+    for (int32_t s = 0; s < store->n_stages; s++)
+        if (store->stages[s].rank == rank)
+            bubble -= 1 - cs_timeline_stage(timeline, s, rank).bubble;
+    return bubble < 0 ? 0 : bubble;
+}
+
+/* the first stage of its rank names all that the rank has */
+static bool list_stages(const struct cs_store *store, int32_t first, struct cs_buf *names)
+{
+    const int32_t rank = store->stages[first].rank;
+    cs_buf_reset(names);
+    for (int32_t s = 0; s < store->n_stages; s++) {
+        if (store->stages[s].rank != rank)
+            continue;
+        if (s < first)
+            return false;
+        cs_buf_addf(names, "%s%s", s > first ? ", " : "", store->stages[s].name);
+    }
+    return true;
+}
+
 static void report_bubbles(struct cs_plain *plain, const struct cs_store *store)
 {
-    const struct cs_timeline *measured = &store->measured, *predicted = &store->predicted;
+    struct cs_buf names = {0};
     for (int32_t s = 0; s < store->n_stages; s++) {
         char was[CS_FMT_CAP], plan[CS_FMT_CAP];
-        const struct cs_store_stage *stage = &store->stages[s];
-        cs_fmt_percent(was, sizeof was, cs_timeline_stage(measured, s, stage->rank).bubble);
-        cs_fmt_percent(plan, sizeof plan, cs_timeline_stage(predicted, s, stage->rank).bubble);
-        cs_plain_say(plain, "  bubble       %-12s rank %d  measured %s, predicted %s", stage->name,
-                     stage->rank, was, plan);
+        const int32_t rank = store->stages[s].rank;
+        if (!list_stages(store, s, &names))
+            continue;
+        cs_fmt_percent(was, sizeof was, rank_bubble(store, &store->measured, rank));
+        cs_fmt_percent(plan, sizeof plan, rank_bubble(store, &store->predicted, rank));
+        cs_plain_say(plain, "  bubble       %-12s rank %d  measured %s, predicted %s",
+                     cs_buf_str(&names), rank, was, plan);
     }
+    cs_buf_free(&names);
 }
 
 static void report_alarms(struct cs_plain *plain, const json_t *alarms)

@@ -228,6 +228,46 @@ static void the_report_names_every_stage_and_what_to_do_next(void **state)
     free(s.text);
 }
 
+/* A rank is idle beside the work of all its stages; the time of a step is that of the last steps that were seen. */
+static void the_report_counts_all_stages_of_a_rank(void **state)
+{
+    (void)state;
+    struct cs_test_replay replay;
+    struct cs_test_spec spec = cs_test_replay_spec();
+    struct cs_err err = {.text = ""};
+    struct cs_store *store = cs_store_new();
+    const struct cs_plain_end end = {0};
+    struct session s;
+    char want[128];
+    double idle[2];
+    start(&s, false);
+    feed(&s, json_pack("{s:s,s:i,s:s,s:f,s:i}", "type", "event.step", "step", 3, "kind", "train",
+                       "loss", 2.0, "step_ns", 76000000));
+    feed(&s, json_pack("{s:s,s:i,s:s,s:f,s:i}", "type", "event.step", "step", 4, "kind", "train",
+                       "loss", 2.0, "step_ns", 96000000));
+    cs_test_replay_new(&replay, &spec, 1);
+    assert_int_equal(cs_store_trace(store, replay.trace.data, replay.trace.len, &err), CS_OK);
+    assert_true(store->n_stages > 2);
+    const struct cs_store_stage *stage = store->stages;
+    store->stages[1].rank = stage[0].rank;
+    idle[0] = replay.measured.bubble[0] + replay.measured.bubble[1] - 1;
+    idle[1] = replay.predicted.bubble[0] + replay.predicted.bubble[1] - 1;
+    snprintf(want, sizeof want,
+             "  bubble       %s, %s rank %d  measured %.1f%%, predicted %.1f%%\n", stage[0].name,
+             stage[1].name, stage[0].rank, 100 * (idle[0] > 0 ? idle[0] : 0),
+             100 * (idle[1] > 0 ? idle[1] : 0));
+    cs_plain_report(s.plain, store, &end);
+    finish(&s);
+    if (strstr(s.text, want) == NULL)
+        fail_msg("no '%s' in %s", want, s.text);
+    assert_non_null(strstr(s.text, ", measured 78.0 ms\n"));
+    snprintf(want, sizeof want, "  bubble       %s ", stage[1].name);
+    assert_null(strstr(s.text, want)); /* not told apart */
+    cs_store_free(store);
+    cs_test_replay_free(&replay);
+    free(s.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_terminal_gets_one_progress_line),
         cmocka_unit_test(a_note_that_is_an_alarm_names_its_rule_and_step),
         cmocka_unit_test(evaluations_count_correct_answers),
+        cmocka_unit_test(the_report_counts_all_stages_of_a_rank),
         cmocka_unit_test(losses_of_sources_are_told_of_evaluations_and_at_the_end),
         cmocka_unit_test(the_report_names_every_stage_and_what_to_do_next),
     };

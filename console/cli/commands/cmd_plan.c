@@ -12,6 +12,7 @@
 #include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/plan/json/plan_json.h"
+#include "core/sched/sim/forecast.h"
 #include "core/wire/wire.h"
 
 struct values {
@@ -72,16 +73,6 @@ static void duration(char out[CS_UNITS_CAP], int64_t ns)
         snprintf(out, CS_UNITS_CAP, "-");
 }
 
-/* Idle share of a stage's rank, beside the work of all stages that it has. */
-static double rank_bubble(const struct cs_plan *plan, int stage)
-{
-    double bubble = 1;
-    for (int32_t s = 0; s < plan->n_stages; s++)
-        if (plan->stages[s].rank == plan->stages[stage].rank)
-            bubble -= 1 - plan->predicted_bubble[s];
-    return bubble > 0 ? bubble : 0;
-}
-
 /* memory and bubble: of the stage's rank, with all stages that it has */
 static void add_stage(struct cs_table *table, const struct cs_preflight_made *made, int i)
 {
@@ -103,7 +94,8 @@ static void add_stage(struct cs_table *table, const struct cs_preflight_made *ma
     duration(input, s->bwd_input_ns);
     duration(weight, s->bwd_weight_ns);
     cs_bytes_print(memory, sizeof memory, (uint64_t)cs_rank_needs_bytes(&made->needs[s->rank]));
-    snprintf(bubble, sizeof bubble, "%.1f%%", 100 * rank_bubble(plan, i));
+    snprintf(bubble, sizeof bubble, "%.1f%%",
+             100 * cs_plan_rank_bubble(plan, plan->predicted_bubble, s->rank));
     const char *cells[] = {s->name, rank,  layers, params, trained,
                            fwd,     input, weight, memory, bubble};
     cs_table_add(table, cells);

@@ -209,6 +209,15 @@ double cs_plan_mean_bubble(const struct cs_plan *plan, const double *stage_bubbl
     return 1 - busy / cs_plan_replica_ranks(plan);
 }
 
+double cs_plan_rank_bubble(const struct cs_plan *plan, const double *stage_bubble, int32_t rank)
+{
+    double bubble = 1;
+    for (int32_t s = 0; s < plan->n_stages; s++)
+        if (plan->stages[s].rank == rank)
+            bubble -= 1 - stage_bubble[s];
+    return bubble < 0 ? 0 : bubble;
+}
+
 struct cs_forecast_figures cs_forecast_figures(const struct cs_forecast *f,
                                                const struct cs_plan *plan, struct cs_arena *arena)
 {

@@ -110,6 +110,9 @@ struct cs_forecast_figures {
  * are busy with all of them; the optimizer is no work. */
 double cs_plan_mean_bubble(const struct cs_plan *plan, const double *stage_bubble);
 
+/* Idle share of a rank of programs beside the work of all its stages; NaN where one of these is. */
+double cs_plan_rank_bubble(const struct cs_plan *plan, const double *stage_bubble, int32_t rank);
+
 /* (n_ranks) 1 - work of a rank's stages / makespan: those that share a rank add up */
 double *cs_forecast_rank_bubbles(const struct cs_forecast *forecast, struct cs_arena *arena);
 /* of the plan that was simulated */
