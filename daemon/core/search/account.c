@@ -251,6 +251,15 @@ void cs_account_bubbles(const struct cs_trial *t, const struct cs_replay *r, con
     }
 }
 
+static bool has_beside(const struct cs_trial *t)
+{
+    for (int32_t e = 0; e < t->llm; e++)
+        if (t->c->place[e] != CS_PLACE_OWN)
+            return true;
+    return false;
+}
+
+/* What the columns of a row do not say. */
 void cs_account_say(const struct cs_trial *t, struct cs_arena *arena, struct cs_search_plan *plan)
 {
     const struct cs_search_stage *worst = &plan->stage[0];
@@ -260,19 +269,19 @@ void cs_account_say(const struct cs_trial *t, struct cs_arena *arena, struct cs_
             worst->fwd_ns + worst->bwd_input_ns + worst->bwd_weight_ns)
             worst = s;
     }
-    char f[CS_UNITS_CAP], b[CS_UNITS_CAP], mem[CS_UNITS_CAP];
+    char f[CS_UNITS_CAP], b[CS_UNITS_CAP];
     int64_t bwd = worst->bwd_input_ns + worst->bwd_weight_ns;
     static const char *const rules[] = {[CS_CUT_TRUE] = "",
                                         [CS_CUT_BLIND] = "; cut as if everything trained",
                                         [CS_CUT_LAYERS] = "; stages of equal numbers of layers"};
     cs_duration_print(f, sizeof f, (uint64_t)worst->fwd_ns);
     cs_duration_print(b, sizeof b, (uint64_t)bwd);
-    cs_bytes_print(mem, sizeof mem, (uint64_t)plan->peak_bytes);
-    plan->why = cs_arena_printf(arena,
-                                "bottleneck %s: %d layer%s, F %s + B %s a slot, %d slot%s of a "
-                                "replica; bubble %.1f%%; largest rank %s%s%s",
-                                worst->name, worst->n_layers, CS_PLURAL(worst->n_layers), f,
-                                bwd > 0 ? b : "nothing", t->slots, CS_PLURAL(t->slots),
-                                100 * plan->bubble, mem, rules[cs_planner_rules[t->c->planner].cut],
-                                plan->is_refined ? "; layers moved after the cut" : "");
+    plan->why = cs_arena_printf(
+        arena,
+        "bottleneck %s: %d layer%s, F %s + B %s a slot%s; %d slot%s of a "
+        "replica%s%s",
+        worst->name, worst->n_layers, CS_PLURAL(worst->n_layers), f, bwd > 0 ? b : "nothing",
+        worst->branch == t->llm && has_beside(t) ? ", encoders on its ranks apart" : "", t->slots,
+        CS_PLURAL(t->slots), rules[cs_planner_rules[t->c->planner].cut],
+        plan->is_refined ? "; layers moved after the cut" : "");
 }
