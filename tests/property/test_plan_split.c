@@ -158,7 +158,7 @@ static void capped_split_equals_brute_force(void **state)
         }
         for (int s = 0; s < stages; s++)
             in_flight[s] = stages - s; /* 1F1B */
-        struct cs_split_memory memory = {weight, saved, in_flight,
+        struct cs_split_memory memory = {weight, saved, in_flight, NULL,
                                          (double)(5 + next_random(&seed) % 90)};
         double want = brute_capped(cost, n, stages, &memory);
         enum cs_status status = cs_split_capped(cost, n, stages, &memory, sizes, &bottleneck, &err);

@@ -5,7 +5,7 @@
 #include "core/plan/derive.h"
 #include "core/plan/json/plan_json.h"
 #include "core/plan/make/planner.h"
-#include "core/search/problem/problem.h"
+#include "core/sched/sim/forecast.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -666,6 +666,47 @@ static int64_t least_memory(struct cs_test_planned *m, const char *recompute)
     return least_memory_of(m, 8);
 }
 
+/* The most that a rank of the plan needs. */
+static int64_t most_needed(const struct cs_test_planned *m, const struct cs_cluster *cluster)
+{
+    struct cs_forecast_options options = {.slots = 0};
+    struct cs_forecast forecast;
+    struct cs_err err;
+    if (cs_forecast_plan(m->plan, m->graph, cluster, &options, m->arena, &forecast, &err) != CS_OK)
+        fail_msg("%s", err.text);
+    return cs_forecast_figures(&forecast, m->plan, m->arena).peak_bytes;
+}
+
+/* Cuts count layers; what ranks need beside them makes one full where another has room: then it is cut again, for the
+ * time that is left so. What no cut can hold is refused with the figures of the first. */
+static void a_full_rank_is_cut_again(void **state)
+{
+    (void)state;
+    for (int pp = 2; pp <= 3; pp++) {
+        struct cs_test_planned m = cs_test_plan(&(struct cs_test_spec){
+            .n_encoders = -1, .llm_layers = 12, .llm_pp = pp, .seq_tokens = 256, .slots = 6});
+        struct cs_device_class device = *cs_device_class_find("a40-48g");
+        const struct cs_cluster cluster = {&device, 1, 8};
+        if (cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err) != CS_OK)
+            fail_msg("%s", m.err.text);
+        const struct cs_plan *fast = m.plan;
+        const int64_t most = most_needed(&m, &cluster);
+        device.mem_bytes = most - 1;
+        if (cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err) != CS_OK)
+            fail_msg("%d stages: %s", pp, m.err.text);
+        assert_true(most_needed(&m, &cluster) < most);
+        bool is_same = true;
+        for (int s = 0; s < pp; s++)
+            is_same = is_same && m.plan->stages[s].n_layers == fast->stages[s].n_layers;
+        assert_false(is_same);
+        device.mem_bytes = most / 2;
+        assert_int_equal(cs_plan_make(m.spec, m.graph, &cluster, m.arena, &m.plan, &m.err),
+                         CS_PLAN);
+        assert_non_null(strstr(m.err.text, "more than a a40-48g has"));
+        cs_test_planned_free(&m);
+    }
+}
+
 /* Ranks of one host that share matrices or experts have rings for each other; of several hosts they have none. */
 static void communicators_take_their_part_of_the_memory(void **state)
 {
@@ -741,6 +782,7 @@ static void a_cut_knows_what_is_made_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_rank_is_cut_again),
         cmocka_unit_test(communicators_take_their_part_of_the_memory),
         cmocka_unit_test(channels_of_one_host_have_windows),
         cmocka_unit_test(encoders_come_first_then_the_llm),

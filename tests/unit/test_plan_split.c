@@ -97,7 +97,7 @@ static void memory_cap_moves_the_cut(void **state)
     (void)state;
     double cost[] = {1, 1, 1, 1}, weight[] = {1, 1, 1, 1}, saved[] = {1, 1, 1, 1};
     double alive[] = {2, 1};
-    struct cs_split_memory memory = {weight, saved, alive, 6};
+    struct cs_split_memory memory = {weight, saved, alive, NULL, 6};
     int sizes[2];
     double bottleneck;
     struct cs_err err;

@@ -273,6 +273,19 @@ static bool has_same_on_all(const struct walk *w, int32_t b, const struct cs_cho
     return false;
 }
 
+/* Encoders on ranks of the LLM, of which some were picked before, are shared in one way. */
+static bool is_shared_alike(const struct walk *w, int32_t b, const struct cs_choice *c)
+{
+    const int32_t tp = w->problem->branch[b].option[c->option].tp;
+    for (int32_t e = b + 1; e < w->problem->n_branches; e++) {
+        const struct cs_choice *other = w->pick[e].c;
+        if (e != w->problem->llm && other->place != CS_PLACE_OWN &&
+            w->problem->branch[e].option[other->option].tp != tp)
+            return false;
+    }
+    return true;
+}
+
 /* replicas of the branch and its share of a slot; false: it cannot be beside that LLM */
 static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
 {
@@ -299,6 +312,8 @@ static bool settle(struct walk *w, int32_t b, const struct cs_choice *c)
     const struct cs_search_option *o = &w->problem->branch[llm].option[its->option];
     if (its->block % c->block != 0 || (own->tp != 1 && own->tp != o->tp))
         return false; /* ranks share its matrices as the LLM's, or its items */
+    if (!is_shared_alike(w, b, c))
+        return false;
     if (c->place == CS_PLACE_REPLICATED)
         return own->tp == o->tp && own->cp == o->cp && (fixed <= 0 || fixed == w->dp);
     parts = its->block / c->block;

@@ -100,6 +100,12 @@ static double cap_of(const struct cs_planner *p, int32_t b)
     return cap < 1 && p->cluster->device->mem_bytes > 0 ? 1 : cap;
 }
 
+/* A whole encoder on ranks of the LLM, which the LLM's cut counts. */
+static bool is_with_llm(const struct cs_planner *p, int32_t b)
+{
+    return p->placing.copies[b] || (b != p->graph->llm && p->placing.place[b]->cut == CS_CUT_ONCE);
+}
+
 /* encoders on the LLM's first rank: its first layer carries what they take there */
 static void add_encoders(struct cs_planner *p, bool is_blind, double *cost, double *weight,
                          double *saved)
@@ -153,9 +159,47 @@ static enum cs_status cut_load(struct cs_planner *p, int32_t b, const struct bra
     double *alive = CS_NEW_ARRAY(p->arena, double, stages);
     for (int s = 0; s < stages; s++)
         alive[s] = cs_planner_alive(p, b, s);
-    struct cs_split_memory memory = {load->weight, load->saved, alive, cap_of(p, b)};
+    struct cs_split_memory memory = {load->weight, load->saved, alive, p->beside[b], cap_of(p, b)};
     return cs_split_capped(load->cost, p->graph->branches[b].n_layers, stages, &memory, sizes, NULL,
                            err);
+}
+
+/* what a cut counts of its stages: (stages of the branch) */
+static double *count_stages(struct cs_planner *p, int32_t b)
+{
+    const struct branch_load load = load_of(p, b, false);
+    double *bytes = CS_NEW_ARRAY(p->arena, double, p->cuts.n_stages[b]);
+    for (int32_t s = 0, i = 0; s < p->cuts.n_stages[b]; s++)
+        for (int32_t end = i + p->cuts.sizes[b][s]; i < end; i++)
+            bytes[s] += load.weight[i] + cs_planner_alive(p, b, s) * load.saved[i];
+    return bytes;
+}
+
+/* Stages that are cut have ranks to themselves but for others like them: each takes its part of the rest. */
+void cs_planner_learn(struct cs_planner *p, const int64_t *needs)
+{
+    double *rest = CS_NEW_ARRAY(p->arena, double, p->plan->n_ranks + 1);
+    int32_t *n = CS_NEW_ARRAY(p->arena, int32_t, p->plan->n_ranks + 1);
+    double *bytes[CS_MAX_BRANCHES];
+    const double full = (double)p->cluster->device->mem_bytes;
+    for (int32_t r = 0; r < p->plan->n_ranks; r++)
+        rest[r] = (double)needs[r];
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        bytes[b] = count_stages(p, b);
+    for (int32_t s = 0; s < p->plan->n_stages; s++) {
+        const struct cs_stage *stage = &p->plan->stages[s];
+        if (is_with_llm(p, stage->branch))
+            continue;
+        rest[stage->rank] -= bytes[stage->branch][stage->index];
+        rest[stage->rank] -= n[stage->rank]++ == 0 ? full - cap_of(p, stage->branch) : 0;
+    }
+    for (int32_t b = 0; b < p->graph->n_branches; b++)
+        p->beside[b] = CS_NEW_ARRAY(p->arena, double, p->cuts.n_stages[b]);
+    for (int32_t s = 0; s < p->plan->n_stages; s++) {
+        const struct cs_stage *stage = &p->plan->stages[s];
+        if (!is_with_llm(p, stage->branch))
+            p->beside[stage->branch][stage->index] = rest[stage->rank] / n[stage->rank];
+    }
 }
 
 enum cs_status cs_planner_cut_branch(struct cs_planner *p, int32_t b, bool is_blind, int *sizes,

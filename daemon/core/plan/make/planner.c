@@ -222,10 +222,9 @@ static enum cs_status refuse_memory(const struct cs_planner *p, int32_t rank, in
                    rank_words(p, rank), needs, more, p->cluster->device->name);
 }
 
-/* several stages may share a rank, so the split's cap per stage is not the whole check */
-static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *err)
+/* (n_ranks) bytes */
+static enum cs_status count_needs(const struct cs_planner *p, int64_t *bytes, struct cs_err *err)
 {
-    const int64_t cap = p->cluster->device->mem_bytes;
     int32_t *n_buffers = CS_NEW_ARRAY(p->arena, int32_t, 2 * p->plan->n_edges + 1);
     const struct cs_needs_of of = {.plan = p->plan,
                                    .graph = p->graph,
@@ -233,16 +232,81 @@ static enum cs_status check_memory(const struct cs_planner *p, struct cs_err *er
                                    .element = cs_device_element_bytes(p->cluster->device),
                                    .n_buffers = n_buffers};
     int64_t *kept = CS_NEW_ARRAY(p->arena, int64_t, p->plan->n_ranks + 1);
-    if (cap <= 0)
-        return CS_OK;
     CS_TRY(cs_orders_kept(p->plan, cs_plan_own_slots(p->plan, p->spec->slots),
                           cs_needs_held(&of, p->arena), kept, n_buffers, err));
     for (int32_t r = 0; r < p->plan->n_ranks; r++) {
         const struct cs_rank_needs needs = cs_rank_needs(&of, r, kept[r]);
-        if (cs_rank_needs_bytes(&needs) > cap)
-            return refuse_memory(p, r, cs_rank_needs_bytes(&needs), err);
+        bytes[r] = cs_rank_needs_bytes(&needs);
     }
     return CS_OK;
+}
+
+/* A cut counts layers alone, so its cap per stage is not the whole check. */
+static enum cs_status check_memory(struct cs_planner *p, bool *is_over, struct cs_err *err)
+{
+    const int64_t cap = p->cluster->device->mem_bytes;
+    int64_t *bytes = CS_NEW_ARRAY(p->arena, int64_t, p->plan->n_ranks + 1);
+    if (cap <= 0)
+        return CS_OK;
+    CS_TRY(count_needs(p, bytes, err));
+    for (int32_t r = 0; r < p->plan->n_ranks; r++) {
+        if (bytes[r] <= cap)
+            continue;
+        *is_over = true;
+        cs_planner_learn(p, bytes);
+        return refuse_memory(p, r, bytes[r], err);
+    }
+    return CS_OK;
+}
+
+/* is_over: it was refused for the memory of a rank */
+static enum cs_status cut_and_place(struct cs_planner *p, bool *is_over, struct cs_err *err)
+{
+    const struct cs_spec *spec = p->spec;
+    const struct cs_cluster *cluster = p->cluster;
+    const struct cs_graph *graph = p->whole;
+    struct cs_arena *arena = p->arena;
+    CS_TRY(cs_planner_cut(p, err));
+    CS_TRY(cs_place_stages(graph, &p->placing, &p->cuts, arena, p->plan, err));
+    CS_TRY(check_devices(p, err));
+    cs_plan_derive(graph, arena, p->plan);
+    cs_plan_choose_primitives(p->plan, cluster, spec->stripes);
+    cs_plan_make_groups(p->plan, arena);
+    CS_TRY(cs_zero_stages(spec, graph, p->plan, err));
+    CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p->placing, p->plan, err));
+    cs_stage_costs(p->graph, cluster->device, p->cost, p->plan);
+    cs_stage_step_costs(p->graph, cluster, p->source.profile, p->plan);
+    cs_stage_recompute(spec, p->graph, cluster->device, p->cost, p->plan);
+    cs_zero_times(p->graph, cluster->device, p->cost, p->placing.schedule->splits_backward,
+                  p->plan);
+    cs_plan_primitive_times(p->plan, cluster);
+    for (int32_t s = 0; s < p->plan->n_stages; s++)
+        cs_offload_times(&p->plan->stages[s], (int32_t)cs_planner_live(p, p->plan->stages[s].branch,
+                                                                       p->plan->stages[s].index));
+    cs_stage_buckets(p->graph, arena, p->plan);
+    CS_TRY(cs_plan_check_fits(p->plan, err));
+    return check_memory(p, is_over, err);
+}
+
+/* Where a rank is full it is cut again, with what all ranks needed; what is told is the first cut's. */
+static enum cs_status cut_until_it_fits(struct cs_planner *p, struct cs_err *err)
+{
+    enum { CUTS = 4 };
+
+    const struct cs_plan uncut = *p->plan;
+    struct cs_err other;
+    bool is_over = false;
+    const enum cs_status status = cut_and_place(p, &is_over, err);
+    const int32_t full = *p->full;
+    for (int i = 1; i < CUTS && is_over; i++) {
+        is_over = false;
+        *p->plan = uncut;
+        *p->full = -1;
+        if (cut_and_place(p, &is_over, &other) == CS_OK)
+            return CS_OK;
+    }
+    *p->full = full;
+    return status;
 }
 
 /* full: the branch that does not fit in memory, -1: none, or it is another error */
@@ -281,25 +345,7 @@ static enum cs_status make_once(const struct cs_spec *spec, const struct cs_grap
                                &p.source, err));
     p.plan->moves_heads = p.source.context.moves_heads;
     p.plan->keys_own_first = p.source.context.own_first;
-    CS_TRY(cs_planner_cut(&p, err));
-    CS_TRY(cs_place_stages(graph, &p.placing, &p.cuts, arena, p.plan, err));
-    CS_TRY(check_devices(&p, err));
-    cs_plan_derive(graph, arena, p.plan);
-    cs_plan_choose_primitives(p.plan, cluster, spec->stripes);
-    cs_plan_make_groups(p.plan, arena);
-    CS_TRY(cs_zero_stages(spec, graph, p.plan, err));
-    CS_TRY(cs_offload_stages(spec, graph, cluster->device, &p.placing, p.plan, err));
-    cs_stage_costs(p.graph, cluster->device, p.cost, p.plan);
-    cs_stage_step_costs(p.graph, cluster, p.source.profile, p.plan);
-    cs_stage_recompute(spec, p.graph, cluster->device, p.cost, p.plan);
-    cs_zero_times(p.graph, cluster->device, p.cost, p.placing.schedule->splits_backward, p.plan);
-    cs_plan_primitive_times(p.plan, cluster);
-    for (int32_t s = 0; s < p.plan->n_stages; s++)
-        cs_offload_times(&p.plan->stages[s], (int32_t)cs_planner_live(&p, p.plan->stages[s].branch,
-                                                                      p.plan->stages[s].index));
-    cs_stage_buckets(p.graph, arena, p.plan);
-    CS_TRY(cs_plan_check_fits(p.plan, err));
-    CS_TRY(check_memory(&p, err));
+    CS_TRY(cut_until_it_fits(&p, err));
     CS_TRY(cs_planner_explain(&p, err));
     CS_TRY(cs_plan_hash(p.plan, graph, p.plan->hash, err));
     *out = p.plan;

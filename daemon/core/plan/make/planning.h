@@ -18,6 +18,8 @@ struct cs_planner {
     struct cs_cuts cuts;
     struct cs_plan *plan;
     int32_t *full; /* where to tell the branch that does not fit in memory */
+    /* (stages of the branch) what ranks of the last cut needed beside what the cut counts; NULL: there was none */
+    double *beside[CS_MAX_BRANCHES];
 };
 
 /* what the layout says of a branch, NULL: nothing */
@@ -44,6 +46,9 @@ enum cs_status cs_planner_cut_branch(struct cs_planner *p, int32_t b, bool is_bl
                                      struct cs_err *err) CS_NODISCARD;
 enum cs_status cs_planner_cut(struct cs_planner *p,
                               struct cs_err *err) CS_NODISCARD; /* p->cuts.sizes */
+
+/* Learns what ranks need beside what cuts count, from a plan as it is cut. needs (n_ranks): bytes */
+void cs_planner_learn(struct cs_planner *p, const int64_t *needs);
 
 /* explain.c: p->plan->why */
 enum cs_status cs_planner_explain(struct cs_planner *p, struct cs_err *err) CS_NODISCARD;

@@ -40,8 +40,9 @@ static bool fits(const struct table *t, int stage, int first, int end)
     if (!t->memory || !(t->memory->cap > 0))
         return true;
     double alive = t->memory->in_flight ? t->memory->in_flight[stage] : 1;
+    double beside = t->memory->beside ? t->memory->beside[stage] : 0;
     double bytes = t->weight[end] - t->weight[first] + alive * (t->saved[end] - t->saved[first]);
-    return bytes <= t->memory->cap;
+    return bytes + beside <= t->memory->cap;
 }
 
 static void fill_cell(struct table *t, int k, int j)

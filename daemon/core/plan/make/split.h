@@ -13,10 +13,11 @@ enum cs_status cs_split(const double *cost, int n, int stages, int *sizes, doubl
                         struct cs_err *err) CS_NODISCARD;
 
 /* With a memory cap: in_flight[s] microbatches are alive on stage s, the stage holds
- * sum(weight[i]) + in_flight[s] * sum(saved[i]) <= cap. cap <= 0: none. */
+ * beside[s] + sum(weight[i]) + in_flight[s] * sum(saved[i]) <= cap. cap <= 0: none. beside NULL: nothing; it may be
+ * below 0. */
 struct cs_split_memory {
     const double *weight, *saved;
-    const double *in_flight;
+    const double *in_flight, *beside;
     double cap;
 };
 enum cs_status cs_split_capped(const double *cost, int n, int stages,
