@@ -75,7 +75,7 @@ static void draw_model(struct drawn *d)
     need(cs_graph_build(d->spec, true, d->arena, &d->graph, &err), &err);
     d->cluster =
         (struct cs_cluster){cs_device_class_find(one_of(devices, 3)), 32 / per_node, per_node};
-    need(cs_search_problem_make(d->spec, d->graph, &d->cluster, NULL, false, d->arena, &d->problem,
+    need(cs_search_problem_make(d->spec, d->graph, &d->cluster, NULL, NULL, d->arena, &d->problem,
                                 &err),
          &err);
 }

@@ -54,7 +54,7 @@ static struct cs_search_problem *problem_of(struct fixture *f, const struct cs_p
 {
     struct cs_search_problem *problem = NULL;
     struct cs_err err;
-    if (cs_search_problem_make(f->spec, f->graph, &f->cluster, profile, false, f->arena, &problem,
+    if (cs_search_problem_make(f->spec, f->graph, &f->cluster, profile, NULL, f->arena, &problem,
                                &err) != CS_OK)
         fail_msg("%s", err.text);
     return problem;
@@ -393,9 +393,9 @@ static void a_profile_of_something_else_is_refused(void **state)
     struct cs_err err;
     (void)state;
     f.cluster.device = cs_device_class_find("a100-80g");
-    assert_int_equal(cs_search_problem_make(f.spec, f.graph, &f.cluster, profile, false, f.arena,
-                                            &problem, &err),
-                     CS_PLAN);
+    assert_int_equal(
+        cs_search_problem_make(f.spec, f.graph, &f.cluster, profile, NULL, f.arena, &problem, &err),
+        CS_PLAN);
     assert_non_null(strstr(err.text, "measure again"));
     json_t *junk[] = {
         json_pack("{s:s}", "schema", "cornstarch.job/1"),

@@ -160,7 +160,9 @@ static int64_t forward_ns(const struct searched *s, const struct cs_device_class
     struct cs_search_problem *problem = NULL;
     struct cs_err err = {0};
     int64_t ns = 0;
-    need(cs_search_problem_make(s->spec, s->graph, &cluster, NULL, true, s->arena, &problem, &err),
+    need(cs_search_problem_make(s->spec, s->graph, &cluster, NULL,
+                                &(struct cs_search_reach){.may_leave_node = true}, s->arena,
+                                &problem, &err),
          &err);
     const struct cs_search_branch *llm = &problem->branch[problem->llm];
     for (int32_t o = 0; o < llm->n_options; o++)
@@ -193,7 +195,7 @@ static const struct cs_search_layer *block_of(const struct searched *s,
 {
     struct cs_search_problem *problem = NULL;
     struct cs_err err = {0};
-    need(cs_search_problem_make(s->spec, s->graph, &s->cluster, profile, false, s->arena, &problem,
+    need(cs_search_problem_make(s->spec, s->graph, &s->cluster, profile, NULL, s->arena, &problem,
                                 &err),
          &err);
     const struct cs_search_branch *llm = &problem->branch[problem->llm];
@@ -305,7 +307,7 @@ static void layers_take_what_they_take_in_plans(void **state)
         need(cs_spec_layer_costs(&spec, s.graph, &budget, s.cluster.device, s.arena, cost, NULL,
                                  &err),
              &err);
-        need(cs_search_problem_make(s.spec, s.graph, &s.cluster, NULL, false, s.arena, &problem,
+        need(cs_search_problem_make(s.spec, s.graph, &s.cluster, NULL, NULL, s.arena, &problem,
                                     &err),
              &err);
         const struct cs_search_option *o = option_with(&s, problem, parallel);
@@ -425,6 +427,9 @@ static void ranks_in_threes_are_laid_out(void **state)
         {1, 12, 3, 2, 2, 1},
         {8, 6,  3, 2, 2, 4},
         {8, 6,  6, 1, 1, 8},
+        {4, 8,  3, 1, 2, 1}, /* of many ranks too, where they are asked for */
+        {4, 8,  1, 5, 1, 1},
+        {4, 8,  3, 1, 2, 4}, /* some groups leave their nodes */
     };
     const struct cs_test_spec made = {
         .n_encoders = -1,
@@ -439,6 +444,9 @@ static void ranks_in_threes_are_laid_out(void **state)
     need(cs_graph_build(s.spec, true, s.arena, &s.graph, &err), &err);
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         struct cs_search_options o = {.batch_slots = 16, .top = 40, .dp = rows[i].dp};
+        const int32_t group = rows[i].tp * rows[i].cp;
+        o.may_leave_node =
+            rows[i].per_node % group != 0 && group * rows[i].pp * rows[i].dp > rows[i].per_node;
         o.fix[0].tp = rows[i].tp;
         o.fix[0].cp = rows[i].cp;
         o.fix[0].pp = rows[i].pp;
@@ -468,11 +476,15 @@ static void few_ranks_are_tried_in_all_numbers_and_nodes_in_their_divisors(void 
     (void)state;
     for (size_t i = 0; i < CS_ARRAY_LEN(rows); i++) {
         int32_t width[CS_SEARCH_WIDEST];
-        assert_int_equal(cs_search_widths(rows[i].n_ranks, rows[i].per_node, rows[i].widest, width),
-                         rows[i].n);
+        assert_int_equal(
+            cs_search_widths(rows[i].n_ranks, rows[i].per_node, rows[i].widest, 0, width),
+            rows[i].n);
         for (int k = 0; k < 4 && rows[i].last[k] > 0; k++)
             assert_int_equal(width[rows[i].n - 1 - k], rows[i].last[k]);
     }
+    int32_t width[CS_SEARCH_WIDEST]; /* and what is asked for */
+    assert_int_equal(cs_search_widths(32, 8, 8, 1u << 2 | 1u << 8, width), 5);
+    assert_int_equal(width[2], 3);
     assert_true(cs_search_tries_ratio((struct cs_search_ratio){1, 3}, 12));
     assert_true(cs_search_tries_ratio((struct cs_search_ratio){6, 1}, 96));
     assert_false(cs_search_tries_ratio((struct cs_search_ratio){3, 1}, 64));

@@ -248,9 +248,9 @@ static enum cs_status refuse(const struct maker *m, struct cs_err *err)
     const enum cs_status status =
         cs_fail(err, CS_PLAN,
                 "no layout of %s is possible%s on %d rank%s: the search looks at tp and cp of any "
-                "number on few ranks, else of 1, 2, 4, ... and of what divides the ranks of a "
-                "node, of which tp divides heads and widths, and at up to %d stage%s, one a layer; "
-                "ask for others",
+                "number on few ranks, else of 1, 2, 4, ..., of what divides the ranks of a node "
+                "and of what is asked for, of which tp divides heads and widths, and at up to %d "
+                "stage%s, one a layer; ask for others",
                 branch->name, cs_buf_str(&asked), m->problem->n_ranks,
                 CS_PLURAL(m->problem->n_ranks), branch->n_layers, CS_PLURAL(branch->n_layers));
     cs_buf_free(&asked);

@@ -21,7 +21,7 @@ static void explain_heads(const struct cs_graph *graph, const struct cs_cluster 
     const int32_t node = cluster->devices_per_node,
                   widest = node < CS_SEARCH_WIDEST ? node : CS_SEARCH_WIDEST;
     int32_t width[CS_SEARCH_WIDEST];
-    const int32_t n = cs_search_widths(cluster->n_nodes * node, node, widest, width);
+    const int32_t n = cs_search_widths(cluster->n_nodes * node, node, widest, 0, width);
     for (int32_t b = 0; b < graph->n_branches; b++) {
         struct cs_err err;
         int32_t most = n - 1;
@@ -32,6 +32,19 @@ static void explain_heads(const struct cs_graph *graph, const struct cs_cluster 
                 e, arena,
                 cs_arena_printf(arena, "shapes bind: %s (no larger tp does either)", err.text));
     }
+}
+
+/* with all that is asked for */
+static struct cs_search_reach reach_of(const struct cs_search_options *options)
+{
+    struct cs_search_reach reach = {.may_leave_node = options->may_leave_node};
+    for (int32_t b = 0; b < CS_SEARCH_MAX_BRANCHES; b++) {
+        const int32_t asked[] = {options->fix[b].tp, options->fix[b].cp, options->fix[b].ep};
+        for (size_t i = 0; i < CS_ARRAY_LEN(asked); i++)
+            if (asked[i] > 0 && asked[i] <= CS_SEARCH_WIDEST)
+                reach.asked |= UINT64_C(1) << (asked[i] - 1);
+    }
+    return reach;
 }
 
 /* the best plan when tp * cp groups may leave a node */
@@ -54,7 +67,8 @@ static void explain_nodes(const struct cs_spec *spec, const struct cs_graph *gra
     free_of.n_simulate = 6;
     free_of.n_refine = 1;
     free_of.top = 1;
-    if (cs_search_problem_make(spec, graph, cluster, profile, true, arena, &problem, &err) !=
+    const struct cs_search_reach reach = reach_of(&free_of);
+    if (cs_search_problem_make(spec, graph, cluster, profile, &reach, arena, &problem, &err) !=
             CS_OK ||
         cs_search_run(problem, &free_of, arena, &result, &err) != CS_OK ||
         result.plan[0].step_ns >= out->least_step_ns) {
@@ -119,8 +133,8 @@ enum cs_status cs_search(const struct cs_spec *spec, const struct cs_graph *grap
     CS_TRY(cs_spec_check_precision(spec, cluster->device->name, err));
     if (own.only_runs)
         cs_search_restrict(spec, graph, cluster, &own);
-    CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, own.may_leave_node, arena,
-                                  &problem, err));
+    const struct cs_search_reach reach = reach_of(&own);
+    CS_TRY(cs_search_problem_make(spec, graph, cluster, profile, &reach, arena, &problem, err));
     CS_TRY(cs_search_run(problem, &own, arena, out, err));
     CS_TRY(keep_runs(own.only_runs, out, err));
     if (own.explains) {

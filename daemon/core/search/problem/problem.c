@@ -432,10 +432,10 @@ static enum cs_status make_context(struct cs_problem_builder *b, int32_t i, stru
                                 &b->heads[i], err);
 }
 
-static enum cs_status make_contexts(struct cs_problem_builder *b, int32_t n_ranks,
+static enum cs_status make_contexts(struct cs_problem_builder *b, int32_t n_ranks, uint64_t asked,
                                     struct cs_err *err)
 {
-    b->n_widths = cs_search_widths(n_ranks, b->node, b->widest, b->width);
+    b->n_widths = cs_search_widths(n_ranks, b->node, b->widest, asked, b->width);
     b->keys = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
     b->own_keys = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
     b->heads = CS_NEW_ARRAY(b->arena, struct cs_context_work, b->n_widths);
@@ -446,9 +446,9 @@ static enum cs_status make_contexts(struct cs_problem_builder *b, int32_t n_rank
 
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
-                                      const struct cs_profile *profile, bool may_leave_node,
-                                      struct cs_arena *arena, struct cs_search_problem **out,
-                                      struct cs_err *err)
+                                      const struct cs_profile *profile,
+                                      const struct cs_search_reach *reach, struct cs_arena *arena,
+                                      struct cs_search_problem **out, struct cs_err *err)
 {
     struct cs_problem_builder b = {.spec = spec,
                                    .graph = graph,
@@ -492,9 +492,11 @@ enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct c
     problem->context_rows = spec->context_rows;
     problem->zero_turns = cs_zero_turns(cs_device_element_bytes(cluster->device));
     b.node = cluster->devices_per_node;
-    b.widest = may_leave_node && problem->n_ranks > b.node ? problem->n_ranks : b.node;
+    b.widest = reach != NULL && reach->may_leave_node && problem->n_ranks > b.node
+                   ? problem->n_ranks
+                   : b.node;
     b.widest = b.widest < CS_SEARCH_WIDEST ? b.widest : CS_SEARCH_WIDEST;
-    CS_TRY(make_contexts(&b, problem->n_ranks, err));
+    CS_TRY(make_contexts(&b, problem->n_ranks, reach != NULL ? reach->asked : 0, err));
     spread_experts(&b);
     for (int32_t i = 0; i < graph->n_branches; i++)
         add_branch(&b, i, &problem->branch[i]);

@@ -7,6 +7,7 @@
 #include "core/plan/cost/basis/profile.h"
 #include "core/plan/layout.h"
 #include "core/plan/plan.h"
+#include "core/search/problem/widths.h"
 
 /* Heads that move between the ranks of a context, of a rank behind tp: what that takes is cs_context_heads_bytes. */
 struct cs_search_heads {
@@ -123,8 +124,8 @@ struct cs_search_problem {
     struct cs_search_optimizer optimizer;
 };
 
-/* tp in 1, 2, 4 ... that divide heads and widths, cp in 1, 2, 4 ... with tp * cp within a node (or
- * up to 64 ranks when groups may leave it), recompute none, selective, full where something is
+/* tp of cs_search_widths that divide heads and widths, cp of them with tp * cp within a node (or
+ * up to 64 ranks when groups may leave it; reach NULL: they may not), recompute none, selective, full where something is
  * saved. profile may be NULL: the roofline. Bytes and times of the optimizer are those of the
  * graph's state (keeps_bf16).
  *
@@ -135,11 +136,12 @@ struct cs_search_problem {
  * what it takes on the rank with most work, and only keys move that some row sees; of encoders their items, between
  * which nothing moves. Collectives take what a profile measured of them, else
  * they are rings over the link of a node, or of the network where the group leaves it: 2 (n - 1) / n bytes / bandwidth + 2 (n - 1) latency, a gather half of
- * it. ep in 1, 2, 4 ... of an LLM with experts: each rank has its part of those of every layer, keeps as
+ * it. ep of them too, of an LLM with experts: each rank has its part of those of every layer, keeps as
  * many rows of pairs as can come to it, and waits for their ways (core/plan/cost/experts.h). */
 enum cs_status cs_search_problem_make(const struct cs_spec *spec, const struct cs_graph *graph,
                                       const struct cs_cluster *cluster,
-                                      const struct cs_profile *profile, bool may_leave_node,
-                                      struct cs_arena *arena, struct cs_search_problem **out,
+                                      const struct cs_profile *profile,
+                                      const struct cs_search_reach *reach, struct cs_arena *arena,
+                                      struct cs_search_problem **out,
                                       struct cs_err *err) CS_NODISCARD;
 #endif

@@ -8,12 +8,13 @@ static bool is_power_of_two(int32_t n)
     return (n & (n - 1)) == 0;
 }
 
-int32_t cs_search_widths(int32_t n_ranks, int32_t per_node, int32_t widest, int32_t *out)
+int32_t cs_search_widths(int32_t n_ranks, int32_t per_node, int32_t widest, uint64_t asked,
+                         int32_t *out)
 {
     int32_t n = 0;
     for (int32_t w = 1; w <= widest && w <= CS_SEARCH_WIDEST; w++)
-        if (n_ranks <= FEW_RANKS || is_power_of_two(w) || per_node % w == 0 ||
-            (widest > per_node && n_ranks % w == 0))
+        if (n_ranks <= FEW_RANKS || (asked >> (w - 1) & 1) != 0 || is_power_of_two(w) ||
+            per_node % w == 0 || (widest > per_node && n_ranks % w == 0))
             out[n++] = w;
     return n;
 }

@@ -7,10 +7,18 @@
 
 enum { CS_SEARCH_WIDEST = 64 /* ranks of a tp * cp group */, CS_SEARCH_RATIOS = 13 };
 
+/* How far groups of ranks reach. asked: bit w - 1, so many ranks of a group are asked for. */
+struct cs_search_reach {
+    bool may_leave_node; /* tp * cp groups */
+    uint64_t asked;
+};
+
 /* Of at most 16 ranks every number up to `widest`; of more powers of two, and what divides the ranks of a node, or
- * where groups may leave nodes all ranks: other numbers leave some of them idle. Rising, out (CS_SEARCH_WIDEST);
+ * where groups may leave nodes all ranks: other numbers leave some of them idle, and are
+ * tried where they are asked for. Rising, out (CS_SEARCH_WIDEST);
  * returns how many. widest: at most CS_SEARCH_WIDEST. */
-int32_t cs_search_widths(int32_t n_ranks, int32_t per_node, int32_t widest, int32_t *out);
+int32_t cs_search_widths(int32_t n_ranks, int32_t per_node, int32_t widest, uint64_t asked,
+                         int32_t *out);
 
 /* dp of an encoder over that of the LLM: whole, or one over it. */
 struct cs_search_ratio {
