@@ -37,7 +37,10 @@ static void add_job(struct cs_fields *fields, const struct cs_store *store,
                     const struct cs_store_job *job)
 {
     char text[CS_FMT_CAP];
-    cs_fields_add(fields, CS_STYLE_HEADER, 0, "job %lld %.40s", (long long)job->id, job->name);
+    if (store->is_script)
+        cs_fields_add(fields, CS_STYLE_HEADER, 0, "%.40s", job->name);
+    else
+        cs_fields_add(fields, CS_STYLE_HEADER, 0, "job %lld %.40s", (long long)job->id, job->name);
     cs_fields_add(fields, state_style(job->state), 0, "%s", job->state);
     if (job->step >= 0 && job->steps >= 0)
         cs_fields_add(fields, CS_STYLE_TEXT, 1, "%lld/%lld", (long long)job->step,

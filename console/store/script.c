@@ -31,7 +31,7 @@ void cs_store_found(struct cs_store *store, const json_t *document, const char *
                                            .is_job = is_job};
     if (strlen(words) < sizeof store->found.words)
         cs_str_copy(store->found.words, sizeof store->found.words, words);
-    store->is_replay = store->is_connected = true;
+    store->is_replay = store->is_script = store->is_connected = true;
     cs_str_copy(store->node, sizeof store->node, "script");
     store->version++;
 }
@@ -44,7 +44,7 @@ enum cs_status cs_store_script(struct cs_store *store, const json_t *spec, struc
     cs_arena_free(arena);
     CS_TRY(status);
     struct cs_store_job *job = cs_store_job_at(store, 1);
-    store->is_replay = store->is_connected = true;
+    store->is_replay = store->is_script = store->is_connected = true;
     cs_str_copy(store->node, sizeof store->node, "script");
     cs_str_copy(job->name, sizeof job->name, cs_msg_str(spec, "name", "-"));
     cs_str_copy(job->state, sizeof job->state, "NOT RUN");

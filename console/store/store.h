@@ -157,6 +157,7 @@ struct cs_store {
     struct cs_here here; /* what cs.cluster "here" is to the daemon, or to a script */
     bool is_connected;
     bool is_replay; /* a trace or a script: nobody to give orders to */
+    bool is_script; /* its job has a number here alone */
     char node[64];
     int64_t now_ns; /* wall time that elapsed times refer to; set by the owner */
 

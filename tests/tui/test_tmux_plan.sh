@@ -70,7 +70,7 @@ wait_for '^EXIT [0-9]'
 "$console" daemon stop >/dev/null
 open_screen 100 30 "$console plan --view shapes.lua"
 wait_for '\[timeline\] .*\[own plan\]'
-wait_for 'job 1 shapes  NOT RUN'
+wait_for 'script  shapes  NOT RUN'
 mux send-keys w
 wait_for 'search: no. 1'
 mux send-keys X
