@@ -100,7 +100,7 @@ static void draw_layout(struct drawn *d)
     const int32_t llm = p->llm;
     d->found.schedule = schedules[draw(0, 6)];
     d->found.chunks = d->found.schedule == CS_SCHEDULE_interleaved ? CS_PLAN_CHUNKS : 1;
-    c->dp = 1 << draw(0, 1);
+    c->dp = draw(1, 3);
     const bool is_colocated =
                    cs_plan_schedule((int)d->found.schedule)->layout == CS_LAYOUT_COLOCATED,
                is_replicated = !is_colocated && d->found.chunks == 1 && draw(0, 3) == 0;
@@ -118,7 +118,7 @@ static void draw_layout(struct drawn *d)
                        : is_one        ? c->dp * c->pp[llm] * host->tp * host->cp
                        : is_colocated  ? c->dp * c->pp[llm]
                        : is_replicated ? c->dp
-                                       : 1 << draw(0, 2);
+                                       : draw(1, 5);
         c->pp[b] = (int16_t)(is_guest ? 1 : draw(1, b == llm ? 3 : 2));
         c->zero[b] = (uint8_t)draw(1, 3);
     }

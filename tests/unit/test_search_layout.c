@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "core/plan/layout.h"
+#include "core/search/search.h"
+#include "support/need.h"
 #include "tests/support/spec.h"
 
 struct fixture {
@@ -69,13 +71,47 @@ static void branches_may_differ_in_dp(void **state)
     assert_int_equal(cs_layout_ranks(&layout), 4 + 2 * 2 * 2);
     assert_int_equal(cs_layout_dp(&layout, 0), 4);
     assert_int_equal(cs_layout_dp(&layout, 1), 2);
-    layout.branch[0].dp = 3;
-    refused(&f, &layout, "dp = 3 against 2 of the LLM: one must divide the other");
     layout.branch[0].dp = 1; /* one encoder for two LLM replicas, which then straddle nodes */
     refused(&f, &layout, "a tp * cp group would reach over nodes of 8 devices");
     layout.may_leave_node = true;
     assert_int_equal(cs_layout_check(&layout, f.graph, &f.cluster, &err), CS_OK);
+    layout.branch[0].dp = 3; /* neither divides the other */
+    assert_int_equal(cs_layout_check(&layout, f.graph, &f.cluster, &err), CS_OK);
     close_model(&f);
+}
+
+/* Of seven ranks two that encode and five that read leave none idle; what divides evenly takes a tenth longer. */
+static void replicas_that_do_not_divide_use_all_of_few_ranks(void **state)
+{
+    const struct cs_test_spec made = {.n_encoders = 1,
+                                      .vision_layers = 24,
+                                      .llm_layers = 12,
+                                      .llm_width = 1024,
+                                      .seq_tokens = 2048,
+                                      .slots = 60};
+    struct cs_arena *arena = cs_arena_new(0);
+    json_t *root = cs_test_spec_json(&made);
+    const struct cs_cluster cluster = {cs_device_class_find("h200-141g"), 1, 7};
+    struct cs_search_options options = {.skip_planners = true, .only_runs = true};
+    struct cs_search_result found, even;
+    struct cs_spec *spec;
+    struct cs_graph *graph;
+    struct cs_err err = {0};
+    (void)state;
+    need(cs_spec_read(root, arena, &spec, &err), &err);
+    need(cs_graph_build(spec, true, arena, &graph, &err), &err);
+    need(cs_search(spec, graph, &cluster, NULL, &options, arena, &found, &err), &err);
+    const struct cs_layout *layout = &found.plan[0].layout;
+    assert_int_equal(cs_layout_dp(layout, 0), 2);
+    assert_int_equal(layout->dp, 5);
+    assert_int_equal(found.plan[0].n_ranks, 7);
+    options.has_one_dp = true;
+    options.only_runs = false; /* which says itself whether they have one */
+    need(cs_search(spec, graph, &cluster, NULL, &options, arena, &even, &err), &err);
+    assert_true(found.plan[0].job.step_ns + found.plan[0].job.step_ns / 10 <
+                even.plan[0].job.step_ns);
+    json_decref(root);
+    cs_arena_free(arena);
 }
 
 static void impossible_layouts_are_refused_in_words(void **state)
@@ -157,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_may_differ_in_dp),
+        cmocka_unit_test(replicas_that_do_not_divide_use_all_of_few_ranks),
         cmocka_unit_test(impossible_layouts_are_refused_in_words),
         cmocka_unit_test(colocated_encoders_take_no_ranks),
         cmocka_unit_test(meshes_hold_branches_of_unequal_dp),

@@ -488,6 +488,8 @@ static void few_ranks_are_tried_in_all_numbers_and_nodes_in_their_divisors(void 
     assert_true(cs_search_tries_ratio((struct cs_search_ratio){1, 3}, 12));
     assert_true(cs_search_tries_ratio((struct cs_search_ratio){6, 1}, 96));
     assert_false(cs_search_tries_ratio((struct cs_search_ratio){3, 1}, 64));
+    assert_true(cs_search_tries_ratio((struct cs_search_ratio){2, 5}, 7));
+    assert_false(cs_search_tries_ratio((struct cs_search_ratio){2, 5}, 20));
     assert_true(cs_search_tries_ratio((struct cs_search_ratio){16, 1}, 64));
 }
 

@@ -104,14 +104,13 @@ static enum cs_status check_place(const struct cs_layout *layout, int32_t b, str
 {
     const struct cs_branch_layout *at = &layout->branch[b];
     const struct cs_branch_layout *llm = &layout->branch[layout->llm];
-    int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b), its = layout->dp;
+    int32_t block = llm->tp * llm->cp, own = cs_layout_dp(layout, b);
     if (at->ep > 1 && own * at->cp % at->ep != 0)
         return cs_fail(err, CS_PLAN, "layout of %s: ep = %d does not divide dp * cp = %d * %d",
                        at->name, at->ep, own, at->cp);
-    if (own < 1 || (own % its != 0 && its % own != 0))
-        return cs_fail(err, CS_PLAN,
-                       "layout of %s: dp = %d against %d of the LLM: one must divide the other",
-                       at->name, own, its);
+    if (own < 1)
+        return cs_fail(err, CS_PLAN, "layout of %s: dp = %d: at least one is needed", at->name,
+                       own);
     if (at->place != CS_PLACE_OWN && at == llm)
         return cs_fail(err, CS_PLAN, "layout of %s: the LLM has ranks of its own", at->name);
     if (at->place != CS_PLACE_OWN && at->pp != 1)

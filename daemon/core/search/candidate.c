@@ -6,7 +6,7 @@
 struct cs_share cs_share_of(const struct cs_search_branch *branch, int32_t parts, int32_t times)
 {
     int64_t items = branch->n_items > parts ? branch->n_items : parts;
-    return (struct cs_share){(items + parts - 1) / parts * times, items};
+    return (struct cs_share){(items * times + parts - 1) / parts, items};
 }
 
 int64_t cs_share_ns(struct cs_share share, int64_t value)
@@ -28,10 +28,11 @@ struct cs_share cs_candidate_share(const struct cs_search_problem *problem,
     int32_t parts = 1, times = 1;
     if (c->place[b] == CS_PLACE_COLOCATED)
         parts = parts_on_llm(problem, b, c->option[b], c->option[problem->llm]);
-    else if (c->place[b] == CS_PLACE_OWN && c->own_dp[b] > c->dp)
-        parts = c->own_dp[b] / c->dp;
-    else if (c->place[b] == CS_PLACE_OWN)
-        times = c->dp / c->own_dp[b];
+    else if (c->place[b] == CS_PLACE_OWN) {
+        const int32_t both = cs_common_divisor(c->own_dp[b], c->dp);
+        parts = c->own_dp[b] / both;
+        times = c->dp / both;
+    }
     return cs_share_of(&problem->branch[b], parts, times);
 }
 

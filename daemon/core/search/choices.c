@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_CROSS = 1 << 15, ROOM_PARTS = 48 /* what divides by every ratio */ };
+enum { MAX_CROSS = 1 << 15, ROOM_PARTS = 240 /* what divides by every ratio */ };
 
 struct maker {
     const struct cs_search_problem *problem;
@@ -116,7 +116,7 @@ static bool may_have_ratio(const struct maker *m, struct cs_search_ratio ratio)
     if (is_llm(m) || m->rules->has_one_dp || m->options->has_one_dp)
         return false;
     return cs_search_tries_ratio(ratio, m->problem->n_ranks) &&
-           (ratio.times == 1 || ratio.times <= branch->n_items);
+           (ratio.times == 1 || ratio.times <= ratio.over * branch->n_items);
 }
 
 /* with ranks of its own: every dp that the rules allow */

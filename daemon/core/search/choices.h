@@ -10,7 +10,7 @@ struct cs_choice {
     uint8_t place;
     struct cs_search_ratio ratio; /* own ranks: dp over that of the LLM */
     int32_t ranks, block;         /* of one replica: tp * cp * pp, tp * cp */
-    int64_t room;                 /* own ranks for one replica of the LLM, in 1/48 */
+    int64_t room;                 /* own ranks for one replica of the LLM, in 1/240 */
     int64_t worst_ns, total_ns;
     int64_t weight_bytes, grad_bytes, optim_bytes, saved_bytes; /* of one replica, all stages */
     bool has_backward;

@@ -7,8 +7,9 @@
  * verify what is handed back. One pipeline stands for all: ranks that differ in dp, cp or tp only
  * run in lockstep. Many slots: two lengths past the warm-up are simulated and the period continued.
  *
- * dp of an encoder may differ from the LLM's when one divides the other: with twice as many
- * replicas each takes half of the items of a slot, with half as many the slots of two LLM replicas.
+ * dp of an encoder may differ from the LLM's: with twice as many replicas each takes half of the items of a slot, with
+ * half as many the slots of two LLM replicas, with three to two the items of two slots are shared by three. Where
+ * neither divides the other only few ranks are looked at (problem/widths.h).
  * Colocated encoders may have a smaller tp * cp than the LLM's ranks, which then share the items.
  *
  * step = pipeline + gradients of the slowest stage (a ring over dp * cp, not overlapped) +

@@ -25,9 +25,17 @@ const struct cs_search_ratio cs_search_ratio[CS_SEARCH_RATIOS] = {
     {1,  6 },
     {1,  4 },
     {1,  3 },
+    {2,  5 },
     {1,  2 },
+    {3,  5 },
+    {2,  3 },
+    {3,  4 },
     {1,  1 },
+    {4,  3 },
+    {3,  2 },
+    {5,  3 },
     {2,  1 },
+    {5,  2 },
     {3,  1 },
     {4,  1 },
     {6,  1 },
@@ -37,5 +45,7 @@ const struct cs_search_ratio cs_search_ratio[CS_SEARCH_RATIOS] = {
 
 bool cs_search_tries_ratio(struct cs_search_ratio ratio, int32_t n_ranks)
 {
+    if (ratio.times > 1 && ratio.over > 1)
+        return n_ranks <= FEW_RANKS;
     return is_power_of_two(ratio.times * ratio.over) || n_ranks <= FEW_RANKS || n_ranks % 3 == 0;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CS_SEARCH_WIDEST = 64 /* ranks of a tp * cp group */, CS_SEARCH_RATIOS = 13 };
+enum { CS_SEARCH_WIDEST = 64 /* ranks of a tp * cp group */, CS_SEARCH_RATIOS = 21 };
 
 /* How far groups of ranks reach. asked: bit w - 1, so many ranks of a group are asked for. */
 struct cs_search_reach {
@@ -20,14 +20,14 @@ struct cs_search_reach {
 int32_t cs_search_widths(int32_t n_ranks, int32_t per_node, int32_t widest, uint64_t asked,
                          int32_t *out);
 
-/* dp of an encoder over that of the LLM: whole, or one over it. */
+/* dp of an encoder over that of the LLM. */
 struct cs_search_ratio {
-    int8_t times, over; /* one of them is 1 */
+    int8_t times, over; /* without a common divisor */
 };
 
 /* from 1/16 to 16 */
 extern const struct cs_search_ratio cs_search_ratio[CS_SEARCH_RATIOS];
-/* Thirds are tried where ranks come in threes, or are few. */
+/* Thirds are tried where ranks come in threes, or are few; where neither divides the other of few ranks. */
 bool cs_search_tries_ratio(struct cs_search_ratio ratio, int32_t n_ranks);
 
 #endif
