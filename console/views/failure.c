@@ -20,7 +20,7 @@ static const struct {
     const char *word, *advice;
 } advices[] = { /* the first that the reason has holds; small letters match both cases */
     {"nan|not finite|non-finite|diverge", "a smaller optimizer.lr or more warmup_steps; look at the samples of that step with 'data check'"},
-    {"out of memory|no memory|memory of",  "what fits: 'plan SCRIPT --top 5'; fewer slots or shorter seq_tokens, more stages, or freeze more"},
+    {"out of memory|no memory|memory of",  "what fits: cs.search in place of cs.plan and 'plan SCRIPT --top 5'; fewer slots or shorter seq_tokens, more stages, or freeze more"},
     {"no space|disk is full",              "make room in the directory of the job, then let it go on"},
     {"signal 9",                           "somebody or the kernel killed it: look for the OOM killer in 'dmesg'; then let it go on"},
     {"signal (4|6|7|8|11)",                "a fault of the program: keep the directory of the job for a report; 'selftest family' checks the machine"},

@@ -15,12 +15,14 @@
 #include "core/sched/sim/forecast.h"
 #include "core/wire/wire.h"
 
+enum { MOST_PLANS = 10 };
+
 struct values {
     struct cs_cmd_common common;
     bool screen; /* in the Plan view */
     bool plain;
     bool explain, compare;
-    int64_t limit, pick;
+    int64_t limit, pick; /* limit 0: not given */
     const char *devices;
     struct cs_texts set;
 };
@@ -28,7 +30,7 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 /* clang-format off */
 static const struct cs_option options[] = {
-    {"top", 'n', CS_OPT_INT, 1, 1000, "10", "N", NULL, "the best N plans of a sweep or search", AT(limit)},
+    {"top", 'n', CS_OPT_INT, 1, 1000, NULL, "N", NULL, "the best N plans of a sweep or search; 10 unless given", AT(limit)},
     {"pick", 0, CS_OPT_INT, 0, 1000, "0", "N", NULL, "of a search the N-th plan alone, as found:plan(N) gives it to a job; 0: the list, and for a job the fastest that runs", AT(pick)},
     {"explain", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "why this plan, what binds, what the next ones lose; every setting that neither the script nor a directory gave", AT(explain)},
     {"compare", 0, CS_OPT_FLAG, 0, 0, NULL, NULL, NULL, "what other planners would choose, simulated at true costs", AT(compare)},
@@ -174,7 +176,8 @@ static enum cs_status show_sweep(struct cs_cmd *cmd, json_t *document, struct cs
 {
     const struct values *v = cmd->values;
     json_t *plans = json_object_get(document, "plans");
-    while ((int64_t)json_array_size(plans) > v->limit)
+    const int64_t most = v->limit > 0 ? v->limit : MOST_PLANS;
+    while ((int64_t)json_array_size(plans) > most)
         json_array_remove(plans, json_array_size(plans) - 1);
     if (!cmd->json) {
         struct cs_buf text = {0};
@@ -224,6 +227,22 @@ static enum cs_status plan_job(struct cs_cmd *cmd, const struct cs_script_result
     return plan_one(cmd, result, here, err);
 }
 
+/* --top is of a list. */
+static enum cs_status check_top(const struct cs_cmd *cmd, const struct cs_script_result *result,
+                                struct cs_err *err)
+{
+    const struct values *v = cmd->values;
+    if (v->limit == 0 || result->kind == CS_SCRIPT_SWEEP || (result->found && v->pick == 0))
+        return CS_OK;
+    if (result->found)
+        return cs_fail(err, CS_USAGE, "--top %lld lists plans, --pick %lld takes one: give either",
+                       (long long)v->limit, (long long)v->pick);
+    return cs_fail(err, CS_USAGE,
+                   "--top %lld: %s returns no search and no sweep; cs.search in place of cs.plan "
+                   "ranks layouts",
+                   (long long)v->limit, cmd->args[0]);
+}
+
 static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
 {
     const struct values *v = cmd->values;
@@ -234,6 +253,8 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
                        "--plain goes with --view; without it the plan is text anyway");
     if (v->screen && cmd->json)
         return cs_fail(err, CS_USAGE, "--view draws a screen; leave out --json");
+    if (v->screen && v->limit > 0)
+        return cs_fail(err, CS_USAGE, "--view lists all plans that were found; leave out --top");
     if (v->screen)
         return cs_cmd_plan_view(
             cmd, cmd->args[0],
@@ -244,8 +265,10 @@ static enum cs_status plan_script(struct cs_cmd *cmd, struct cs_err *err)
     CS_TRY(cs_cmd_here_local(cmd, v->devices, &here, err));
     limits.here = here;
     CS_TRY(cs_cmd_eval_with(cmd->args[0], false, &limits, &result, err));
-    enum cs_status status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
-                                                           : plan_job(cmd, &result, &here, err);
+    enum cs_status status = check_top(cmd, &result, err);
+    if (status == CS_OK)
+        status = result.kind == CS_SCRIPT_SWEEP ? show_sweep(cmd, result.document, err)
+                                                : plan_job(cmd, &result, &here, err);
     cs_script_result_free(&result);
     return status;
 }
