@@ -416,13 +416,15 @@ static struct search look_at(const struct cs_buffers *of, int32_t edge)
 static int32_t share(struct search *s, int32_t rank)
 {
     int32_t n = 0;
+    uint32_t clocks = 0; /* ranks that any of those before says something of */
     order_uses(s, rank);
     for (int32_t i = 0; i < s->n_uses; i++) {
         struct use *use = &s->use[i];
-        int32_t b = s->is_apart ? n : 0;
+        int32_t b = (clocks & use->marks) == 0 ? n : 0;
         while (b < n && !fits(s, use, b))
             b++;
         put(s, use, b, b == n);
+        clocks |= use->clocks;
         n = b == n ? n + 1 : n;
     }
     return n;
