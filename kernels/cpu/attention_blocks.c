@@ -23,7 +23,6 @@ int32_t cs_query_span_longest(const struct cs_mask_plan *mask)
     return longest;
 }
 
-
 /* The cheap masks are found from the tokens of this segment alone, never from its neighbours. They
  * give the same bits as CS_SEGMENT_RULE: same key range, same zeros. */
 static enum cs_segment_mask classify(const struct cs_mask_plan *plan, int32_t begin, int32_t end)
@@ -45,7 +44,8 @@ static enum cs_segment_mask classify(const struct cs_mask_plan *plan, int32_t be
 }
 
 /* like[c], where a run of keys that are alike to the rule begins: the column behind it */
-static void find_like(const struct cs_mask_plan *plan, const struct cs_query_span *span, int32_t *like)
+static void find_like(const struct cs_mask_plan *plan, const struct cs_query_span *span,
+                      int32_t *like)
 {
     const struct cs_mask_plan *keys = cs_mask_keys(plan);
     for (int32_t r = 0; r < span->n_runs; r++) {
@@ -95,7 +95,8 @@ static void test_positions(struct cs_mask_rule rule, enum cs_mask_relation relat
 
 /* Of a row, for the keys of a run; widens seen to those that it sees. Returns whether it sees any. */
 static bool evaluate_row(const struct cs_mask_plan *plan, struct cs_mask_token q,
-                         const struct cs_key_run *run, const int32_t *like, struct cs_key_run *seen, uint8_t *row)
+                         const struct cs_key_run *run, const int32_t *like, struct cs_key_run *seen,
+                         uint8_t *row)
 {
     const struct cs_mask_plan *keys = cs_mask_keys(plan);
     for (int32_t j = 0, end; j < run->n; j = end) {
@@ -127,8 +128,8 @@ static void close_up(const struct cs_query_span *span, const struct cs_key_run *
 }
 
 /* Evaluate the rule for all pairs of the block; narrows the runs to what is seen. */
-static void evaluate_rule(const struct cs_mask_plan *plan, const struct cs_query_span *span, struct cs_query_block *b,
-                          const int32_t *like, uint8_t *allow)
+static void evaluate_rule(const struct cs_mask_plan *plan, const struct cs_query_span *span,
+                          struct cs_query_block *b, const int32_t *like, uint8_t *allow)
 {
     struct cs_key_run seen[CS_MOST_KEY_RUNS];
     for (int32_t r = 0; r < span->n_runs; r++)
@@ -195,7 +196,8 @@ static struct cs_query_span segment_at(const struct cs_mask_plan *plan, int32_t 
     };
 }
 
-bool cs_query_span_next(const struct cs_mask_plan *plan, bool in_order, int32_t *like, struct cs_query_span *span)
+bool cs_query_span_next(const struct cs_mask_plan *plan, bool in_order, int32_t *like,
+                        struct cs_query_span *span)
 {
     const int32_t i = span->next;
     if (in_order ? i == plan->n_segments : span->q1 == plan->n_tokens)
@@ -207,8 +209,9 @@ bool cs_query_span_next(const struct cs_mask_plan *plan, bool in_order, int32_t 
     return true;
 }
 
-struct cs_query_block cs_query_block(const struct cs_mask_plan *plan, const struct cs_query_span *span, int32_t q0,
-                               const int32_t *like, uint8_t *allow)
+struct cs_query_block cs_query_block(const struct cs_mask_plan *plan,
+                                     const struct cs_query_span *span, int32_t q0,
+                                     const int32_t *like, uint8_t *allow)
 {
     struct cs_query_block b = {.mask = span->mask, .q0 = q0, .n_runs = span->n_runs, .n = span->n};
     b.q1 = span->q1 - q0 < CS_QUERY_BLOCK ? span->q1 : q0 + CS_QUERY_BLOCK;

@@ -2,13 +2,16 @@
 #include "worker/measure/links.h"
 #include "worker/measure/measure.h"
 #include "worker/measure/measure_layer.h"
+#include "worker/measure/messenger.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -219,7 +222,7 @@ static void a_rank_is_measured_with_its_part(const struct cs_subject_config *con
     assert_int_equal(s.n_params, n);
     for (int split = 0; split < 1 + (l->kind == CS_LAYER_BLOCK); split++) {
         cs_subject_split(&s, split > 0);
-        need(cs_subject_rows(&s, 48, 5, &err), &err);
+        need(cs_subject_rows(&s, 48, 5, 1, &err), &err);
         need(cs_subject_fwd(&s, 2, true, &ns, &err), &err);
         need(cs_subject_bwd(&s, 2, &ns, &err), &err);
         if (own.device->mem != NULL)
@@ -282,7 +285,7 @@ static void count_operators(const struct cs_subject_config *config, struct cs_la
     struct cs_tape tape;
     struct cs_err err = {0};
     need(cs_subject_open(config, &s, &err), &err);
-    need(cs_subject_rows(&s, 48, 5, &err), &err);
+    need(cs_subject_rows(&s, 48, 5, 1, &err), &err);
     cs_tape_open(&tape, config->device);
     struct cs_ctx ctx = cs_tape_ctx(&tape);
     struct cs_run run = {.device = &tape.recorder,
@@ -641,6 +644,66 @@ static void a_failure_beside_products_waits_for_nobody(void **state)
     cs_arena_free(arena);
 }
 
+enum { MESSAGES = 50, WORDS = 3000 };
+
+/* Sends back what comes, one more; until an exchange fails. Returns what failed. */
+static void *answer(void *comm)
+{
+    static enum cs_status status;
+    struct cs_messenger *m;
+    static int heard[WORDS];
+    need(cs_messenger_new(comm, &m, NULL), NULL);
+    for (status = CS_OK; status == CS_OK;) {
+        struct cs_xfer in = {.peer = 0, .data = heard, .bytes = sizeof heard},
+                       out = {.peer = 0, .data = heard, .bytes = sizeof heard, .is_send = 1};
+        status = cs_messenger_move(m, &in, 30000, NULL);
+        for (int i = 0; i < WORDS; i++)
+            heard[i]++;
+        if (status == CS_OK)
+            status = cs_messenger_move(m, &out, 30000, NULL);
+    }
+    cs_messenger_free(m);
+    return &status;
+}
+
+static void messengers_move_what_they_are_given_until_one_fails(void **state)
+{
+    int pair[2], numbers[WORDS];
+    struct cs_comm *comm[2];
+    struct cs_messenger *m;
+    pthread_t thread;
+    void *status;
+    struct cs_err err = {0};
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    for (int r = 0; r < 2; r++) {
+        int fds[2] = {-1, -1};
+        fds[1 - r] = pair[r];
+        need(cs_comm_socket_new(r, 2, fds, &comm[r], &err), &err);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, answer, comm[1]), 0);
+    need(cs_messenger_new(comm[0], &m, &err), &err);
+    for (int k = 0; k < MESSAGES; k++) {
+        for (int i = 0; i < WORDS; i++)
+            numbers[i] = k + i;
+        struct cs_xfer out = {.peer = 1, .data = numbers, .bytes = sizeof numbers, .is_send = 1},
+                       in = {.peer = 1, .data = numbers, .bytes = sizeof numbers};
+        need(cs_messenger_move(m, &out, 30000, &err), &err);
+        need(cs_messenger_move(m, &in, 30000, &err), &err);
+        for (int i = 0; i < WORDS; i++)
+            assert_int_equal(numbers[i], k + i + 1);
+    }
+    comm[0]->table->abort(comm[0]);
+    pthread_join(thread, &status);
+    assert_int_equal(*(enum cs_status *)status, CS_PEER_GONE);
+    struct cs_xfer late = {.peer = 1, .data = numbers, .bytes = sizeof numbers};
+    assert_int_equal(cs_messenger_move(m, &late, 30000, &err), CS_INTERRUPTED);
+    assert_non_null(strstr(err.text, "aborted"));
+    cs_messenger_free(m);
+    for (int r = 0; r < 2; r++)
+        comm[r]->table->free(comm[r]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +714,7 @@ int main(void)
         cmocka_unit_test(blocks_and_heads_are_measured_on_ranks_that_share_them),
         cmocka_unit_test(what_is_measured_is_one_of_the_ranks),
         cmocka_unit_test(links_are_measured_between_ranks),
+        cmocka_unit_test(messengers_move_what_they_are_given_until_one_fails),
         cmocka_unit_test(bytes_beside_products_have_no_latency),
         cmocka_unit_test(a_device_that_is_missing_is_not_waited_for),
         cmocka_unit_test(children_tell_why_they_fail),

@@ -12,8 +12,10 @@ struct cs_link_rank {
     struct cs_comm *comm;     /* sockets of the group, borrowed */
     struct cs_device *device; /* borrowed; NULL: the host */
     void *group[CS_LINK_OPS];
-    size_t bytes;       /* of the largest exchange */
-    float *mine, *all;  /* (bytes) each */
+    size_t bytes;                   /* of the largest exchange */
+    float *mine, *all;              /* (bytes) each */
+    float *worked;                  /* of a host: what it computes between exchanges */
+    struct cs_messenger *messenger; /* ... and who moves its messages */
     void *side;         /* of a device: the stream of exchanges, beside the device's own */
     void *on;           /* ... that one or the device's own, where the next exchange runs */
     void *asked, *over; /* events of both */
@@ -32,6 +34,9 @@ struct cs_exchanges {
     enum cs_status (*before)(struct cs_link_rank *rank, int kind, bool is_beside,
                              struct cs_err *err);
     enum cs_status (*after)(struct cs_link_rank *rank, struct cs_err *err);
+    /* Of a host: computes as layers do between two exchanges. Who comes first waits: what is timed is what both take
+     * together beyond the work alone. NULL: devices wait for each other on their own. */
+    void (*work)(struct cs_link_rank *rank);
     size_t small, large; /* bytes that are measured */
     int repeats;         /* in one sample */
     bool (*by_copy_engines)(const struct cs_link_rank *rank,

@@ -2,8 +2,10 @@
 #include <stdlib.h>
 
 #include "worker/measure/exchanges.h"
+#include "worker/measure/messenger.h"
 
-enum { SMALL = 4096, LARGE = 1 << 20 };
+/* WORK: floats, and how often they are gone through, in what layers compute between two exchanges */
+enum { SMALL = 4096, LARGE = 1 << 20, WORK = 1 << 14, WORK_TIMES = 64 };
 
 /* there and back between ranks 0 and 1; counts as two */
 static enum cs_status send_back(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
@@ -14,9 +16,16 @@ static enum cs_status send_back(struct cs_link_rank *m, size_t bytes, struct cs_
     for (int i = 0; i < 2; i++) {
         struct cs_xfer x = {
             .peer = 1 - rank, .data = m->mine, .bytes = bytes, .is_send = i == rank};
-        CS_TRY(m->comm->table->exchange(m->comm, &x, 1, CS_LINK_DEADLINE_MS, err));
+        CS_TRY(cs_messenger_move(m->messenger, &x, CS_LINK_DEADLINE_MS, err));
     }
     return CS_OK;
+}
+
+static void work(struct cs_link_rank *m)
+{
+    for (int k = 0; k < WORK_TIMES; k++)
+        for (int i = 0; i < WORK; i++)
+            m->worked[i] = m->worked[i] * 0.5f + (float)k;
 }
 
 static enum cs_status gather(struct cs_link_rank *m, size_t bytes, struct cs_err *err)
@@ -82,8 +91,9 @@ static enum cs_status open_rank(struct cs_link_rank *m, struct cs_err *err)
 {
     m->mine = calloc(1, m->bytes);
     m->all = calloc(1, m->bytes);
-    return m->mine != NULL && m->all != NULL
-               ? CS_OK
+    m->worked = calloc(WORK, sizeof *m->worked);
+    return m->mine != NULL && m->all != NULL && m->worked != NULL
+               ? cs_messenger_new(m->comm, &m->messenger, err)
                : cs_fail(err, CS_NO_MEMORY, "no memory to measure links");
 }
 
@@ -94,8 +104,10 @@ static void abort_rank(struct cs_link_rank *m)
 
 static void close_rank(struct cs_link_rank *m)
 {
+    cs_messenger_free(m->messenger);
     free(m->mine);
     free(m->all);
+    free(m->worked);
 }
 
 static enum cs_status settle(struct cs_link_rank *m, struct cs_err *err)
@@ -115,6 +127,7 @@ const struct cs_exchanges cs_host_exchanges = {
     .small = SMALL,
     .large = LARGE,
     .repeats = 8,
+    .work = work,
     .open = open_rank,
     .abort = abort_rank,
     .close = close_rank,

@@ -6,7 +6,7 @@
 /* the point that planners ask for weighs as much as that many others */
 static const double main_weight = 100.0;
 
-/* Unknowns of a fit: c + b x + a x^2. */
+/* Unknowns of a fit: c + b x + a pairs. */
 enum { HAS_C = 1, HAS_B = 2, HAS_A = 4 };
 
 /* Of the squared error of the i-th point. Errors are relative to its time, or to its part of the
@@ -17,15 +17,21 @@ static double weight_of(int i, int main, const double *x, const double *y)
     return (i == main ? main_weight : 1.0) / (size > 1.0 ? size * size : 1.0);
 }
 
+static double pairs_of(const double *x, const double *pairs, int i)
+{
+    return pairs != NULL ? pairs[i] : x[i] * x[i];
+}
+
 /* Least squares of relative errors for some of the unknowns: the normal equations, by elimination,
  * in x relative to its largest value. */
-static struct cs_quadratic solve(int n, int main, int unknowns, const double *x, const double *y)
+static struct cs_quadratic solve(int n, int main, int unknowns, const double *x,
+                                 const double *pairs, const double *y)
 {
     double eq[3][4] = {{0.0}}, value[3] = {0.0}, scale = 0.0;
     for (int i = 0; i < n; i++)
         scale = x[i] > scale ? x[i] : scale;
     for (int i = 0; i < n; i++) {
-        const double t = x[i] / scale, power[3] = {1.0, t, t * t};
+        const double power[3] = {1.0, x[i] / scale, pairs_of(x, pairs, i) / (scale * scale)};
         const double weight = weight_of(i, main, x, y);
         for (int r = 0; r < 3; r++) {
             for (int c = 0; c < 3; c++)
@@ -48,11 +54,11 @@ static struct cs_quadratic solve(int n, int main, int unknowns, const double *x,
 }
 
 static double error_of(const struct cs_quadratic *q, int n, int main, const double *x,
-                       const double *y)
+                       const double *pairs, const double *y)
 {
     double sum = 0.0;
     for (int i = 0; i < n; i++) {
-        const double off = (q->a * x[i] + q->b) * x[i] + q->c - y[i];
+        const double off = q->a * pairs_of(x, pairs, i) + q->b * x[i] + q->c - y[i];
         sum += weight_of(i, main, x, y) * off * off;
     }
     return sum;
@@ -64,16 +70,16 @@ static int size_of(int set)
 }
 
 struct cs_quadratic cs_fit_times(int n, int main, int most_unknowns, const double *x,
-                                 const double *y)
+                                 const double *pairs, const double *y)
 {
     static const int all[] = {0, HAS_B, HAS_B | HAS_C, HAS_A | HAS_B | HAS_C};
-    struct cs_quadratic best = solve(n, main, HAS_B, x, y);
+    struct cs_quadratic best = solve(n, main, HAS_B, x, pairs, y);
     for (int set = 1; set <= all[most_unknowns]; set++) {
         if ((set & ~all[most_unknowns]) != 0 || size_of(set) > n)
             continue;
-        const struct cs_quadratic q = solve(n, main, set, x, y);
+        const struct cs_quadratic q = solve(n, main, set, x, pairs, y);
         if (q.a >= 0.0 && q.b >= 0.0 && q.c >= 0.0 &&
-            error_of(&q, n, main, x, y) < error_of(&best, n, main, x, y))
+            error_of(&q, n, main, x, pairs, y) < error_of(&best, n, main, x, pairs, y))
             best = q;
     }
     return best;

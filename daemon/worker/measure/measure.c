@@ -40,7 +40,7 @@ enum step_part { CLEAR, NORM, UPDATE, STEP_PARTS };
 struct curve {
     int n, main;  /* points, the one that counts most */
     int unknowns; /* 3 where attention is over all rows, else 2: time is linear in them */
-    double x[POINTS], y[PARTS][POINTS];
+    double x[POINTS], pairs[POINTS], y[PARTS][POINTS];
 };
 
 /* a step's parts on the parameters of every subject, with one state */
@@ -101,7 +101,8 @@ static int32_t encoder_of(const struct measuring *m, const struct cs_layer *laye
 
 static struct cs_quadratic fit_part(const struct curve *curve, enum part part)
 {
-    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->y[part]);
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->pairs,
+                        curve->y[part]);
 }
 
 /* What one way takes more than another, a gradient that is made besides: at least a sixteenth of
@@ -111,7 +112,7 @@ static struct cs_quadratic fit_more(const struct curve *curve, enum part more, e
     double y[POINTS];
     for (int i = 0; i < curve->n; i++)
         y[i] = fmax(curve->y[more][i] - curve->y[than][i], curve->y[more][i] / 16);
-    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, y);
+    return cs_fit_times(curve->n, curve->main, curve->unknowns, curve->x, curve->pairs, y);
 }
 
 static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
@@ -123,7 +124,17 @@ static struct cs_quadratic less(struct cs_quadratic p, struct cs_quadratic q)
 
 struct point {
     int64_t rows, labels;
+    int32_t documents;
 };
+
+/* of a slot's rows, in eighths, in so many documents */
+struct share {
+    int32_t eighths, documents;
+};
+
+/* that make up the slots of a host's block: there attention over a document does not grow by its square alone, and
+ * how it grows is seen best where rows are as many and documents are not */
+enum { DOCUMENTS = 8 };
 
 /* ways: of ranks that share the layer, rows between products are whole, or split */
 struct kind {
@@ -136,10 +147,20 @@ struct kind {
 static int points_of(const struct measuring *m, const struct cs_layer *layer, struct curve *curve,
                      struct point *out)
 {
-    static const int64_t line[] = {4, 8}, square[] = {2, 4, 8}, head[] = {4, 8, 16};
+    static const struct share line[] =
+        {
+            {4, 1},
+            {8, 1}
+    },
+                              square[] = {{2, 1}, {4, 1}, {8, 1}},
+                              packed[] = {{4, 1}, {8, 1}, {8, DOCUMENTS}},
+                              head[] = {{4, 1}, {8, 1}, {16, 1}};
     const struct cs_layer_work work = cs_layer_work(m->trained, layer, &m->budget);
     const bool is_head = layer->kind == CS_LAYER_HEAD, is_square = curve->unknowns == 3;
-    const int64_t *eighths = is_head ? head : is_square ? square : line;
+    const struct share *share = is_head                  ? head
+                                : !is_square             ? line
+                                : m->device->mem == NULL ? packed
+                                                         : square;
     const int32_t e = encoder_of(m, layer);
     const bool is_after = layer->kind == CS_LAYER_PROJECTOR;
     const struct cs_item_shape item =
@@ -148,13 +169,15 @@ static int points_of(const struct measuring *m, const struct cs_layer *layer, st
     const int64_t main = is_head ? work.label_rows : most;
     int n = 0;
     for (int i = 0; i < (is_head || is_square ? 3 : 2); i++) {
-        const int64_t x = main * eighths[i] / 8 / unit * unit;
-        if (x < 1 || x > most || (n > 0 && (double)x <= curve->x[n - 1]))
+        const int32_t documents = share[i].documents;
+        const int64_t x = main * share[i].eighths / 8 / unit * unit;
+        if (x < documents || x > most || (documents == 1 && n > 0 && (double)x <= curve->x[n - 1]))
             continue;
-        if (x == main)
+        if (x == main && documents == 1)
             curve->main = n;
         curve->x[n] = (double)x;
-        out[n++] = (struct point){is_head ? most : x, is_head ? x : 1};
+        curve->pairs[n] = (double)x * (double)x / documents;
+        out[n++] = (struct point){is_head ? most : x, is_head ? x : 1, documents};
     }
     curve->n = n;
     return n;
@@ -168,7 +191,7 @@ static enum cs_status time_points(const struct measuring *m, struct cs_subject *
     const enum part fwd = is_bf16 ? FWD_TRAINED_BF16 : FWD_TRAINED;
     const enum part bwd = is_bf16 ? BWD_TRAINED_BF16 : BWD_TRAINED;
     for (int i = 0; i < curve->n; i++) {
-        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
+        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, point[i].documents, err));
         if (is_trained) {
             CS_TRY(cs_time_passes(m->effort, s, &curve->y[fwd][i], &curve->y[bwd][i], err));
             continue;
@@ -189,10 +212,10 @@ static enum cs_status time_prepare(const struct measuring *m, struct cs_subject 
 {
     double y[POINTS];
     for (int i = 0; i < curve->n; i++) {
-        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, err));
+        CS_TRY(cs_subject_rows(s, point[i].rows, point[i].labels, point[i].documents, err));
         CS_TRY(cs_time_one(m->effort, s, cs_subject_prepare, &y[i], err));
     }
-    row->prepare = cs_fit_times(curve->n, curve->main, 2, curve->x, y);
+    row->prepare = cs_fit_times(curve->n, curve->main, 2, curve->x, NULL, y);
     return CS_OK;
 }
 
@@ -348,7 +371,7 @@ static bool fit_steps(const struct steps *steps, struct cs_profile_step *out)
     for (int i = 1; i < steps->n; i++)
         largest = steps->x[i] > steps->x[largest] ? i : largest;
     for (int p = 0; p < STEP_PARTS && steps->n > 0; p++)
-        *part[p] = cs_fit_times(steps->n, largest, 2, steps->x, steps->y[p]);
+        *part[p] = cs_fit_times(steps->n, largest, 2, steps->x, NULL, steps->y[p]);
     return steps->n > 0;
 }
 

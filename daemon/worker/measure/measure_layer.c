@@ -104,8 +104,8 @@ static int32_t words_of(const struct cs_input_tables *tables)
     return tables->words.end > 0 ? (int32_t)tables->words.end : tables->vocab;
 }
 
-/* A slot of one document, or of whole items. */
-static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
+/* A slot of documents of as many rows each, or of whole items. */
+static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels, int32_t documents)
 {
     const struct cs_slot_budget *budget = s->config.budget;
     const int32_t e = s->encoder;
@@ -130,8 +130,9 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
     for (int64_t r = 0; r < rows; r++) {
         const bool is_label = n < labels && (r + 1) * labels / rows > n;
         s->slot.ids[r] = (int32_t)((r * 7919 + 13) % s->config.tables->vocab);
-        s->slot.doc[r] = 0;
-        s->slot.pos[r] = (int32_t)r;
+        const int64_t document = ((r + 1) * documents - 1) / rows;
+        s->slot.doc[r] = (int32_t)document;
+        s->slot.pos[r] = (int32_t)(r - document * rows / documents);
         s->slot.labels[r] =
             is_label ? (int32_t)((r * 104729 + 7) % words_of(s->config.tables)) : -1;
         n += is_label;
@@ -146,7 +147,7 @@ static void fill_slot(struct cs_subject *s, int64_t rows, int64_t labels)
 }
 
 static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labels,
-                                struct cs_err *err)
+                                int32_t documents, struct cs_err *err)
 {
     struct cs_slot_layout layout;
     cs_slot_layout_make(s->config.budget, &layout);
@@ -155,7 +156,7 @@ static enum cs_status make_slot(struct cs_subject *s, int64_t rows, int64_t labe
     if (s->slot_memory == NULL)
         return cs_fail(err, CS_NO_MEMORY, "no memory for a slot");
     cs_slot_view(&layout, s->config.budget, s->slot_memory, &s->slot);
-    fill_slot(s, rows, labels);
+    fill_slot(s, rows, labels, documents);
     CS_TRY(cs_input_prepare(&s->input, s->config.tables, &s->manifest, 0, &s->slot, s->needs, err));
     CS_TRY(cs_input_make_room(&s->input, err));
     cs_input_place(&s->input);
@@ -201,12 +202,12 @@ static void free_acts(struct cs_subject *s)
 }
 
 enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t labels,
-                               struct cs_err *err)
+                               int32_t documents, struct cs_err *err)
 {
     const struct cs_layer_model *first = &s->stage->layer[0];
     const struct cs_layer_model *last = &s->stage->layer[s->config.n_layers - 1];
     free_acts(s);
-    CS_TRY(make_slot(s, rows, labels, err));
+    CS_TRY(make_slot(s, rows, labels, documents, err));
     const int64_t rows_in = cs_stage_rows_in(s->stage, &s->input);
     rows = cs_stage_rows(s->stage, &s->input); /* perhaps rounded up */
     if (first->in_width > 0) {

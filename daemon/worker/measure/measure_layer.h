@@ -49,9 +49,10 @@ enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs
 void cs_subject_close(struct cs_subject *s);
 /* Whether its tp ranks split rows between the products of blocks; at first they do not. */
 void cs_subject_split(struct cs_subject *s, bool splits_rows);
-/* One document of that many tokens, labels spread evenly over it; of an encoder whole items. */
+/* That many tokens in documents (1 to rows) of as many each, labels spread evenly over them; of an encoder whole
+ * items. */
 enum cs_status cs_subject_rows(struct cs_subject *s, int64_t rows, int64_t labels,
-                               struct cs_err *err) CS_NODISCARD;
+                               int32_t documents, struct cs_err *err) CS_NODISCARD;
 /* Each some times over, in nanoseconds of all (the device's, or CPU time of this thread): forward
  * that keeps what a backward needs, or not; backward of what the last keeping forward kept. */
 enum cs_status cs_subject_fwd(struct cs_subject *s, int repeats, bool is_keeping, int64_t *ns,
