@@ -19,8 +19,9 @@
 #define SOCKET_BUFFER_BYTES (4 << 20)
 
 /* Who waits for its peers alone looks that long before it sleeps: ranks of a stage meet hundreds of times a step, each
- * time within less than it takes to fall asleep and be woken. Others get the core when they can run. */
-static const int64_t look_ns = 200000;
+ * time within less than it takes to fall asleep and be woken. Where others had the core meanwhile there are more threads
+ * than cores: it sleeps, for who is woken goes before those that run. */
+static const int64_t look_ns = 200000, away_ns = 20000;
 
 struct channel {
     struct cs_xfer *head, **tail; /* FIFO; tail points to the next field to fill */
@@ -212,11 +213,14 @@ static enum cs_status wait_ready(struct socket_comm *c, nfds_t n, int64_t deadli
 /* Looks for a while whether something completes. */
 static enum cs_status look(struct socket_comm *c, int *completed, struct cs_err *err)
 {
-    const int64_t end_ns = now_ns() + look_ns;
-    while (*completed == 0 && now_ns() < end_ns) {
+    int64_t then_ns = now_ns(), away = 0;
+    const int64_t end_ns = then_ns + look_ns;
+    while (*completed == 0 && then_ns < end_ns && away < away_ns) {
         (void)sched_yield();
+        away = now_ns() - then_ns;
         CS_TRY(check_usable(c, err));
         CS_TRY(move_all(c, completed, err));
+        then_ns = now_ns();
     }
     return CS_OK;
 }
