@@ -73,7 +73,7 @@ static void wrong_type(lua_State *L, const struct cs_lua_function *f, const stru
     const char *got = value ? cs_lua_kind_name(value->kind) : luaL_typename(L, -1);
     if (arg->type == CS_ARG_VALUE)
         cs_lua_error(L, "%s: '%s' must be made by %s, got %s", f->name, arg->key,
-                     cs_lua_kind_name(arg->kind), got);
+                     arg->values ? arg->values : cs_lua_kind_name(arg->kind), got);
     cs_lua_error(L, "%s: '%s' must be %s, got %s", f->name, arg->key, type_names[arg->type], got);
 }
 

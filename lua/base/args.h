@@ -29,7 +29,8 @@ struct cs_arg {
     const char *key;
     enum cs_arg_type type;
     bool is_required;
-    const char *values;    /* STRING: allowed choices; else NULL */
+    const char *
+        values; /* STRING: allowed choices; VALUE: what makes it, where its kind does not say all; else NULL */
     double min, max;       /* of INT, NUMBER, items of a LIST; both 0: see cs_lua_check_range */
     enum cs_lua_kind kind; /* VALUE */
     const char *fallback;  /* default as Lua text, for the documentation; NULL: none */

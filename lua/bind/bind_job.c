@@ -34,7 +34,7 @@ static const struct cs_arg decay_args[] = {
 };
 static const struct cs_arg job_args[] = {
     {"name", CS_ARG_STRING, false, NULL, 0, 0, 0, "the model's name where it has one, else the script's", "shown on the screens"},
-    {"plan", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_PLAN, NULL, "made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names"},
+    {"plan", CS_ARG_VALUE, true, "cs.plan or cs.search", 0, 0, CS_LUA_PLAN, NULL, "made by cs.plan; or a cs.search: its fastest plan that jobs run, or the one that --pick names"},
     {"data", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_DATA, NULL, "what is trained on"},
     {"eval", CS_ARG_TABLE, false, NULL, 0, 0, 0, NULL, "{ data = ..., every_steps = 500, metric = \"exact_match\", max_samples = 500 }"},
     {"optimizer", CS_ARG_VALUE, true, NULL, 0, 0, CS_LUA_OPTIM, NULL, "cs.optim.adamw { lr = ... }"},
