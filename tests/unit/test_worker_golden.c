@@ -534,6 +534,155 @@ static double run_encoder(struct encoder_run *e)
     return sum;
 }
 
+/* ---- the ffn before the head ---- */
+
+enum { LABEL_EVERY = 4 };
+
+static bool has_label(int64_t row)
+{
+    return row % LABEL_EVERY == 1;
+}
+
+/* All layers but the head, as one stage; a label at every fourth row. */
+static struct cs_stage_model *open_below_head(struct golden_fixture *f, const char *family,
+                                              struct cs_stage *alone)
+{
+    struct cs_err err = {0};
+    struct cs_stage_model *stage;
+    golden_open(f, family);
+    golden_slots(f, true);
+    struct cs_slot *slot = &f->step.slot[0];
+    struct cs_plan plan = *f->made.plan;
+    slot->head->n_labels = 0;
+    for (int32_t i = 0; i < slot->head->n_tokens; i++) {
+        slot->labels[i] = has_label(i) ? 1 : -1;
+        slot->head->n_labels += slot->labels[i] >= 0;
+    }
+    cs_manifest_note(&f->step.manifest, 0, slot);
+    *alone = f->made.plan->stages[0];
+    alone->n_layers--;
+    plan.stages = alone;
+    need(cs_stage_new(f->made.graph, &plan, f->trainer->params, 0, &stage, &err), &err);
+    struct cs_input *in = &f->trainer->inputs[0];
+    need(cs_input_prepare(in, f->trainer->tables, &f->step.manifest, 0, slot,
+                          CS_INPUT_TOKENS | CS_INPUT_LABELS, &err),
+         &err);
+    need(cs_input_make_room(in, &err), &err);
+    cs_input_place(in);
+    return stage;
+}
+
+/* forward and backward: y, what was NaN before, and d_y of rows with a label */
+static void run_below_head(struct golden_fixture *f, struct cs_stage_model *stage, void *y,
+                           const void *d_y)
+{
+    struct cs_device *d = cs_test_device();
+    struct cs_scratch scratch = {.device = d};
+    struct cs_saved saved = {.memory = {.device = d}};
+    struct cs_ctx ctx = cs_device_ctx(d);
+    const struct cs_layer_ends ends = {0};
+    struct cs_run run = {.device = d,
+                         .ops = d->ops,
+                         .ctx = &ctx,
+                         .scratch = &scratch,
+                         .input = &f->trainer->inputs[0]};
+    cs_optim_begin(f->trainer->optim);
+    cs_stage_fwd(stage, &run, NULL, &ends, y, &saved);
+    cs_stage_bwd(stage, &run, d_y, NULL, &ends, &saved);
+    cs_scratch_free(&scratch);
+    cs_scratch_free(&saved.memory);
+    free(saved.kept);
+}
+
+struct below_head {
+    struct golden_fixture f;
+    struct cs_stage alone;
+    struct cs_stage_model *stage;
+    int64_t rows, width;
+    float *probe;
+};
+
+/* rows (rows, width) and all gradients, that one more run leaves */
+static void outcome_of(struct below_head *h, float **rows, float **grads)
+{
+    struct cs_device *d = cs_test_device();
+    const struct cs_params *params = h->f.trainer->params;
+    const int64_t n = h->rows * h->width;
+    struct cs_err err = {0};
+    float *none = malloc((size_t)n * sizeof *none);
+    *grads = malloc(params->grad_bytes);
+    assert_true(none != NULL && *grads != NULL);
+    for (int64_t i = 0; i < n; i++)
+        none[i] = NAN;
+    void *y = new_acts(n, none), *d_y = new_acts(n, h->probe);
+    cs_device_zero(d, params->grads, params->grad_bytes);
+    run_below_head(&h->f, h->stage, y, d_y);
+    *rows = golden_fetch(y, n);
+    need(cs_device_read(d, *grads, params->grads, params->grad_bytes, &err), &err);
+    cs_device_free(d, y, 0);
+    cs_device_free(d, d_y, 0);
+    free(none);
+}
+
+static void assert_rows_alike(const char *family, const struct below_head *h, const float *few,
+                              const float *all)
+{
+    for (int64_t i = 0; i < h->rows * h->width; i++) {
+        const bool is_right = has_label(i / h->width)
+                                  ? fabsf(few[i] - all[i]) <= 1e-5f * (1 + fabsf(all[i]))
+                                  : isnan(few[i]) && !isnan(all[i]);
+        if (!is_right)
+            fail_msg("%s: row %d has %g, of all rows %g", family, (int)(i / h->width),
+                     (double)few[i], (double)all[i]);
+    }
+}
+
+static void assert_gradients_alike(const char *family, const struct below_head *h, const float *few,
+                                   const float *all)
+{
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < h->f.trainer->params->grad_bytes / sizeof *few; i++) {
+        apart += ((double)few[i] - (double)all[i]) * ((double)few[i] - (double)all[i]);
+        size += (double)all[i] * (double)all[i];
+    }
+    if (!(size > 0 && sqrt(apart) <= 1e-5 * sqrt(size)))
+        fail_msg("%s: gradients %g apart, of %g", family, sqrt(apart), sqrt(size));
+}
+
+/* With rows that are picked it makes what it makes with all of them, and no others. */
+static void ffn_before_the_head_looks_at_labels(void **state)
+{
+    /* gemma4 has norms behind its halves, and a number that blocks are multiplied with */
+    static const char *const families[] = {"llama", "gemma4", "phi3"};
+    (void)state;
+    for (size_t i = 0; i < CS_ARRAY_LEN(families); i++) {
+        struct below_head h;
+        float *few, *all, *grads_of_few, *grads_of_all;
+        h.stage = open_below_head(&h.f, families[i], &h.alone);
+        struct cs_layer_model *last = &h.stage->layer[h.alone.n_layers - 1];
+        h.rows = h.f.trainer->inputs[0].n_tokens;
+        h.width = last->out_width;
+        h.probe = calloc((size_t)(h.rows * h.width), sizeof *h.probe);
+        assert_true(h.probe != NULL && last->picks_labels);
+        for (int64_t k = 0; k < h.rows * h.width; k++)
+            h.probe[k] = has_label(k / h.width) ? (float)(k % 17 - 8) / 8 : 0;
+        outcome_of(&h, &few, &grads_of_few);
+        last->picks_labels = false;
+        outcome_of(&h, &all, &grads_of_all);
+        if (cs_device_is_f32(cs_test_device())) {
+            assert_rows_alike(families[i], &h, few, all);
+            assert_gradients_alike(families[i], &h, grads_of_few, grads_of_all);
+        }
+        cs_stage_free(h.stage);
+        free(few);
+        free(all);
+        free(grads_of_few);
+        free(grads_of_all);
+        free(h.probe);
+        golden_close(&h.f);
+    }
+}
+
 static void siglip_hidden_states_and_gradients_equal(void **state)
 {
     struct encoder_run e;
@@ -601,6 +750,7 @@ int main(void)
         cmocka_unit_test(phi3_gradients_and_five_steps_equal),
         cmocka_unit_test(ministral3_hidden_states_and_logits_equal),
         cmocka_unit_test(ministral3_gradients_and_five_steps_equal),
+        cmocka_unit_test(ffn_before_the_head_looks_at_labels),
         cmocka_unit_test(packed_documents_equal_each_alone),
         cmocka_unit_test(written_directories_hold_what_transformers_wrote),
         cmocka_unit_test(language_models_of_the_shared_goldens_equal),

@@ -138,13 +138,21 @@ struct cs_half_products cs_layer_products(const struct cs_graph *graph,
                                             : (struct cs_half_products){0, 0};
 }
 
+bool cs_layer_feeds_head(const struct cs_graph *graph, const struct cs_layer *layer)
+{
+    return layer->kind == CS_LAYER_BLOCK && layer->ffn == CS_FFN_DENSE &&
+           layer->id + 1 < graph->n_layers && graph->layers[layer->id + 1].kind == CS_LAYER_HEAD;
+}
+
 static int64_t block_flops(const struct cs_graph *graph, const struct cs_layer *layer,
-                           const struct sizes *s, int64_t tokens, int64_t pairs)
+                           const struct sizes *s, int64_t tokens, int64_t pairs, int64_t label_rows)
 {
     int64_t flops = 0;
     for (int i = 0; i < CS_BLOCK_HALVES; i++) {
+        const bool is_picked = i == CS_BLOCK_FFN && cs_layer_feeds_head(graph, layer);
         const struct half *h = half_of(layer, i);
-        const struct cs_half_products p = cs_layer_products(graph, layer, i, tokens);
+        const struct cs_half_products p =
+            cs_layer_products(graph, layer, i, is_picked ? label_rows : tokens);
         flops += p.first + p.second;
         if (h->inside != NULL)
             flops += h->inside(cs_layer_arch(graph, layer), s, tokens, pairs);
@@ -161,7 +169,7 @@ int64_t cs_layer_fwd_flops(const struct cs_graph *graph, const struct cs_layer *
     case CS_LAYER_EMBED:
         return 2 * tokens * s.h * s.patch;
     case CS_LAYER_BLOCK:
-        return block_flops(graph, layer, &s, tokens, pairs);
+        return block_flops(graph, layer, &s, tokens, pairs, label_rows);
     case CS_LAYER_PROJECTOR:
     case CS_LAYER_NORM:
         return 2 * tokens * cs_chain_sums(&arch->chain).products;

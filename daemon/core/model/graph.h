@@ -137,6 +137,10 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
 /* The bare rule on plain arrays: frozen[i] of a chain of n layers -> needs. */
 void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *needs_weight_grad);
 
+/* The block before the head, with a dense ffn: nobody but the head reads what leaves it, and of rows with a label only,
+ * so that its ffn looks at these alone. */
+bool cs_layer_feeds_head(const struct cs_graph *graph, const struct cs_layer *layer);
+
 /* clang-format off */
 /* Forward FLOPs of one layer over `tokens` rows whose attention spans `pairs` query-key pairs; a
  * multiply-add is two, and only matrix products count (T tokens, H width, Q = heads * head_dim,
@@ -147,7 +151,7 @@ void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *
  *                           delta rule  2 T H (2 (k + v) + 2 v + 2 n) + T n (2 C (3 d + 2 e) + 6 d e + C C / 3):
  *                                       k, v: all heads of keys, of values; n heads; d, e: size of a key, of a
  *                                       value; C = 64 rows a chunk
- *                           mlp         2 T m H F                     m = 3 gated, else 2
+ *                           mlp         2 T m H F                     m = 3 gated, else 2; L for T before the head
  *                           experts     2 T H (E + t 3 F)             E experts, t of a row, F of one
  *   projector   2 T times the sum of its matrices' elements; T: rows that leave it
  *   head        2 L H V            logits exist for rows with a label only */

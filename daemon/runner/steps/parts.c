@@ -54,10 +54,9 @@ static double layer_flops(const struct cs_graph *graph, const struct cs_layer *l
                           const struct cs_slot_budget *budget, double share, int64_t labels)
 {
     const struct cs_layer_work work = cs_layer_work(graph, layer, budget);
-    const bool is_head = layer->kind == CS_LAYER_HEAD;
-    const double once = (double)cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs,
-                                                   is_head ? labels : work.label_rows);
-    return once * (is_head ? 1 : share) * (1 + layer->needs_weight_grad + layer->needs_input_grad);
+    const double of_rows = (double)cs_layer_fwd_flops(graph, layer, work.tokens, work.pairs, 0),
+                 of_labels = (double)cs_layer_fwd_flops(graph, layer, 0, 0, labels);
+    return (share * of_rows + of_labels) * (1 + layer->needs_weight_grad + layer->needs_input_grad);
 }
 
 /* rows of the step over those of one slot's budget */

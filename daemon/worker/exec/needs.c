@@ -12,9 +12,12 @@ unsigned cs_exec_needs(const struct cs_exec *exec, bool is_eval)
             needs |= CS_INPUT_ROWS | (exec->stage[s]->is_first ? CS_INPUT_PIXELS : 0u);
             continue;
         }
+        const struct cs_stage_model *stage = exec->stage[s];
         needs |= CS_INPUT_TOKENS;
-        if (exec->stage[s]->is_last)
-            needs |= CS_INPUT_LABELS | (is_eval ? CS_INPUT_CORRECT : 0u);
+        if (stage->is_last || stage->layer[stage->stage->n_layers - 1].picks_labels)
+            needs |= CS_INPUT_LABELS;
+        if (stage->is_last && is_eval)
+            needs |= CS_INPUT_CORRECT;
     }
     return needs;
 }

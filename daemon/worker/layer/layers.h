@@ -104,6 +104,7 @@ struct cs_layer_model {
         int32_t feed, encoder; /* graph->feeds; whose rows they are */
     } in[CS_MAX_FEEDS];
 
+    bool picks_labels;    /* its ffn may look at rows with a label alone (cs_layer_feeds_head) */
     int32_t tap;          /* the feed that leaves a layer in the middle of a branch, -1: none */
     bool feeds_own_ranks; /* a feed that leaves it enters a stage on the same ranks */
 };
@@ -133,10 +134,11 @@ struct cs_kept {
     float *lse;           /* (heads, rows) */
     void *gate;           /* (rows, heads * head_dim) of attention's output */
     void *mixed;          /* what the mixer's last product reads, where that is not o */
-    void *x2;             /* (rows, width) after attention's residual */
-    void *logits;         /* (rows, experts) of the router */
-    void *up, *a;         /* (rows, ffn or 2 ffn: gate, up), (rows, ffn); experts: rows are pairs */
-    void *m1, *m2;        /* (rows, width) of the halves, before the norms behind them */
+    void *x2;      /* (rows, width) after attention's residual; those that the ffn looks at */
+    void *d_ffn;   /* room for the gradient of picked rows that leave the ffn, else NULL */
+    void *logits;  /* (rows, experts) of the router */
+    void *up, *a;  /* (rows, ffn or 2 ffn: gate, up), (rows, ffn); experts: rows are pairs */
+    void *m1, *m2; /* (rows, width) of the halves, before the norms behind them */
     float *stat_m1, *stat_m2;
     /* a chain: in front of each of its steps what a backward reads of it */
     const void *step[CS_CHAIN_STEPS];

@@ -273,7 +273,10 @@ enum cs_status cs_subject_open(const struct cs_subject_config *config, struct cs
     out->scratch.device = out->saved.memory.device = config->device;
     CS_TRY(cs_params_new(graph, &out->plan, 0, config->device, &out->params, err));
     CS_TRY(fill_params(out, err));
-    return cs_stage_new(out->params->graph, &out->plan, out->params, 0, &out->stage, err);
+    CS_TRY(cs_stage_new(out->params->graph, &out->plan, out->params, 0, &out->stage, err));
+    for (int32_t i = 0; i < config->n_layers; i++)
+        out->stage->layer[i].picks_labels = false; /* of the kind one is measured for all */
+    return CS_OK;
 }
 
 void cs_subject_split(struct cs_subject *s, bool splits_rows)

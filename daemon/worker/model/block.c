@@ -1,9 +1,14 @@
 /* One pre-norm transformer block: x2 = x + mixer(norm1 x), y = x2 + ffn(norm2 x2). What the halves
  * are says the layer (halves.h). What is around them looks at rows one by one: `own` are those that are
  * here (worker/layer/sequence.h). Some families have a norm behind each half, before the sum, and
- * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)). */
+ * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)).
+ *
+ * What leaves the last block the head reads alone, and of rows with a label only. The ffn, which looks at
+ * every row by itself, is made of these: of y other rows are left as they were, and their gradients are those
+ * of x2 through what reads it in the mixer of no other block, which is 0. */
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
+#include "worker/layer/stretch.h"
 #include "worker/model/halves/context.h"
 #include "worker/model/halves/halves.h"
 
@@ -59,31 +64,67 @@ static void add_behind(struct cs_run *run, const struct cs_layer_model *l, int64
         run->ops->add(run->ctx, n, x, normed, y);
 }
 
+/* The rows that the ffn looks at: n of the own ones; at NULL: all. */
+struct ffn_rows {
+    int64_t n;
+    const int32_t *at; /* (n) on the device */
+};
+
+/* Columns between the products of the ffn that every rank of tensor parallelism has: the least of all. */
+static int64_t least_columns(const struct cs_run *run, const struct cs_layer_model *l)
+{
+    const int32_t ranks = run->tensors != NULL ? run->tensors->n : 1;
+    const int64_t ffn = cs_weight(l, CS_PARAM_DOWN_W)->whole->dim[1] / ranks;
+    return l->arch->is_gated_mlp ? 2 * ffn : ffn;
+}
+
+/* Rows that are picked take memory besides: only so few are that all would take no less. */
+static bool looks_at_labels(const struct cs_run *run, const struct cs_layer_model *l, int64_t rows)
+{
+    if (!l->picks_labels || run->splits_rows || cs_layer_is_stretched(l, run->input))
+        return false;
+    const int64_t columns = least_columns(run, l);
+    return run->input->n_labels * (columns + 3 * l->arch->width) <= rows * columns;
+}
+
+static struct ffn_rows ffn_rows(const struct cs_run *run, const struct cs_layer_model *l,
+                                int64_t rows)
+{
+    const struct cs_input *in = run->input;
+    return looks_at_labels(run, l, rows) ? (struct ffn_rows){in->n_labels, in->at.label_rows}
+                                         : (struct ffn_rows){cs_sequence_rows(run, rows), NULL};
+}
+
+/* x2 (own rows, width): the sum */
 static void mix(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, const void *x,
-                struct cs_kept *kept)
+                void *x2, struct cs_kept *kept)
 {
     const bool has_post = has_behind(l);
     const int64_t own = cs_sequence_rows(run, rows);
     kept->stat1 = cs_run_keep(run, l, CS_KEEP_STAT1, own);
     kept->h1 = cs_run_keep(run, l, CS_KEEP_H1, own);
-    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, own);
     cs_run_norm(run, l->arch, own, x, cs_weight(l, CS_PARAM_NORM1_W),
                 cs_weight(l, CS_PARAM_NORM1_B), kept->h1, kept->stat1);
     if (has_post) {
         kept->m1 = cs_run_keep(run, l, CS_KEEP_M1, own);
         kept->stat_m1 = l->arch->has_layer_scale ? NULL : cs_run_keep(run, l, CS_KEEP_STAT_M1, own);
     }
-    mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : kept->x2,
-                     kept);
+    mixer_of(l)->fwd(run, l, rows, kept->h1, has_post ? NULL : x, has_post ? kept->m1 : x2, kept);
     if (has_post)
-        add_behind(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, x, kept->x2);
+        add_behind(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, x, x2);
 }
 
-static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, void *y,
-                         struct cs_kept *kept)
+/* The number that the whole block is multiplied with, NULL: none. */
+static const struct cs_shard *scalar_of(const struct cs_layer_model *l)
+{
+    return cs_weight(l, CS_PARAM_LAYER_SCALAR);
+}
+
+/* rows: of the layer, or as many as are picked; own of them are here, as x2 and y are */
+static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
+                         int64_t own, void *y, struct cs_kept *kept)
 {
     const bool has_post = has_behind(l);
-    const int64_t own = cs_sequence_rows(run, rows);
     kept->stat2 = cs_run_keep(run, l, CS_KEEP_STAT2, own);
     kept->h2 = cs_run_keep(run, l, CS_KEEP_H2, own);
     cs_run_norm(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
@@ -96,12 +137,25 @@ static void feed_forward(struct cs_run *run, const struct cs_layer_model *l, int
                    kept);
     if (has_post)
         add_behind(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, kept->x2, y);
+    if (scalar_of(l) != NULL && y != NULL)
+        run->ops->scale_columns(run->ctx, own, l->arch->width, y, scalar_of(l)->w, 0, NULL, y);
 }
 
-/* The number that the whole block is multiplied with, NULL: none. */
-static const struct cs_shard *scalar_of(const struct cs_layer_model *l)
+/* The same of picked rows. */
+static void feed_picked(struct cs_run *run, const struct cs_layer_model *l,
+                        const struct ffn_rows *picked, const void *x2, void *y,
+                        struct cs_kept *kept)
 {
-    return cs_weight(l, CS_PARAM_LAYER_SCALAR);
+    const int64_t n = picked->n, width = l->arch->width;
+    if (n == 0)
+        return;
+    kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, n);
+    kept->d_ffn = run->keep != NULL ? cs_run_keep_acts(run, n * width) : NULL;
+    run->ops->gather_rows(run->ctx, n, width, picked->at, x2, kept->x2);
+    void *made = y != NULL ? cs_run_take(run, n * width) : NULL;
+    feed_forward(run, l, n, n, made, kept);
+    if (y != NULL)
+        run->ops->scatter_rows(run->ctx, n, width, picked->at, made, y, 0);
 }
 
 static bool moves_heads(const struct cs_run *run, const struct cs_layer_model *l)
@@ -121,11 +175,20 @@ static void block_fwd(struct cs_run *run, const struct cs_layer_model *l, int64_
             cs_ffn_experts.fwd(run, l, 0, NULL, NULL, y, kept);
         return;
     }
-    mix(run, l, rows, x, kept);
-    feed_forward(run, l, rows, y, kept);
-    if (scalar_of(l) != NULL && y != NULL)
-        run->ops->scale_columns(run->ctx, cs_sequence_rows(run, rows), l->arch->width, y,
-                                scalar_of(l)->w, 0, NULL, y);
+    const struct ffn_rows of_ffn = ffn_rows(run, l, rows);
+    const int64_t own = cs_sequence_rows(run, rows);
+    if (of_ffn.at == NULL) {
+        kept->x2 = cs_run_keep(run, l, CS_KEEP_X2, own);
+        mix(run, l, rows, x, kept->x2, kept);
+        feed_forward(run, l, rows, own, y, kept);
+    } else {
+        void *x2 = cs_run_take(run, own * l->arch->width);
+        const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+        mix(run, l, rows, x, x2, kept);
+        if (!run->is_again) /* what the backward reads is not there */
+            cs_scratch_rewind(run->scratch, mark);
+        feed_picked(run, l, &of_ffn, x2, y, kept);
+    }
     forget_normed(run, l, kept);
 }
 
@@ -174,6 +237,35 @@ static const void *scalar_bwd(struct cs_run *run, const struct cs_layer_model *l
     return d;
 }
 
+/* dx2 (own rows) from dy (own rows), with dh for as many; rows as in feed_forward */
+static void ffn_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows, int64_t own,
+                    const void *dy, void *dh, void *dx2, const struct cs_kept *kept)
+{
+    dy = scalar_bwd(run, l, own, dy);
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
+    const void *made = post_bwd(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, dy);
+    ffn_of(l)->bwd(run, l, rows, made, dh, kept);
+    cs_scratch_rewind(run->scratch, mark);
+    cs_run_norm_grad(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
+                     cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
+}
+
+/* The same of picked rows: dy, dh and dx2 are of all own ones. */
+static void picked_bwd(struct cs_run *run, const struct cs_layer_model *l,
+                       const struct ffn_rows *picked, int64_t own, const void *dy, void *dh,
+                       void *dx2, const struct cs_kept *kept)
+{
+    const int64_t n = picked->n, width = l->arch->width;
+    cs_device_zero(run->device, dx2, (size_t)(own * width) * run->ops->act_bytes);
+    if (n == 0)
+        return;
+    void *d = kept->d_ffn != NULL ? kept->d_ffn : cs_run_hold(run, n * width);
+    void *dx = cs_run_take(run, n * width);
+    run->ops->gather_rows(run->ctx, n, width, picked->at, dy, d);
+    ffn_bwd(run, l, n, n, d, dh, dx, kept);
+    run->ops->scatter_rows(run->ctx, n, width, picked->at, dx, dx2, 0);
+}
+
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                       const struct cs_layer_ends *ends, const void *dy, void *dx,
                       const struct cs_kept *kept)
@@ -192,14 +284,12 @@ static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_
     const bool is_needed = dx != NULL || has_grad(norm1_w) || has_grad(norm1_b);
     void *dh = cs_run_take(run, n);
     void *dx2 = has_behind(l) ? cs_run_take(run, n) : hold(run, n);
-    dy = scalar_bwd(run, l, own, dy);
-    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
-    const void *made = post_bwd(run, l, own, &ffn_behind, kept->m2, kept->stat_m2, dy);
-    ffn_of(l)->bwd(run, l, rows, made, dh, kept);
-    cs_scratch_rewind(run->scratch, mark);
-    cs_run_norm_grad(run, l->arch, own, kept->x2, cs_weight(l, CS_PARAM_NORM2_W),
-                     cs_weight(l, CS_PARAM_NORM2_B), kept->stat2, dh, dy, dx2);
-    made = post_bwd(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, dx2);
+    const struct ffn_rows of_ffn = ffn_rows(run, l, rows);
+    if (of_ffn.at == NULL)
+        ffn_bwd(run, l, rows, own, dy, dh, dx2, kept);
+    else
+        picked_bwd(run, l, &of_ffn, own, dy, dh, dx2, kept);
+    const void *made = post_bwd(run, l, own, &mixer_behind, kept->m1, kept->stat_m1, dx2);
     mixer_of(l)->bwd(run, l, rows, made, is_needed ? dh : NULL, kept);
     if (!is_needed)
         return;

@@ -132,6 +132,7 @@ enum cs_status cs_stage_new(const struct cs_graph *graph, const struct cs_plan *
             return cs_fail(err, CS_NO_MEMORY, "no memory for stage %s", plan_stage->name);
         }
         bind_feeds(l, graph);
+        l->picks_labels = cs_layer_feeds_head(graph, l->layer);
         l->feeds_own_ranks = feeds_own_ranks(l, graph, plan, stage);
         set_widths(l);
         set_counts(graph, l);

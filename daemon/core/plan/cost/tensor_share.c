@@ -1,7 +1,6 @@
 /* Divides times of layers over the ranks that share them, as they were measured where they were. */
 #include "core/plan/cost/tensor_share.h"
 
-#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/basis/operators.h"
 #include "core/plan/cost/basis/round.h"
 
@@ -125,4 +124,49 @@ struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile,
         cs_profile_row_fixed(row, layer, graph->keeps_bf16 && cs_profile_has_bf16(row));
     return (struct cs_layer_cost){fixed.fwd_ns / tp, fixed.bwd_input_ns / tp,
                                   fixed.bwd_weight_ns / tp};
+}
+
+/* FLOPs of a block's products of rows, its ffn over so many of them */
+static int64_t products(const struct cs_graph *graph, const struct cs_layer *layer,
+                        const struct cs_layer_work *work, int64_t ffn_rows)
+{
+    return cs_layer_fwd_flops(graph, layer, work->tokens, 0, ffn_rows);
+}
+
+/* from an ffn over some rows to one over others */
+static struct cs_layer_cost with_rows(const struct cs_graph *graph, const struct cs_layer *layer,
+                                      const struct cs_layer_work *work,
+                                      const struct cs_layer_cost *fixed, struct cs_layer_cost cost,
+                                      int64_t from, int64_t to)
+{
+    const int64_t was = products(graph, layer, work, from), is = products(graph, layer, work, to),
+                  pairs = cs_layer_fwd_flops(graph, layer, 0, work->pairs, 0);
+    return (struct cs_layer_cost){
+        cs_share_beyond(cost.fwd_ns, fixed->fwd_ns, is + pairs, was + pairs),
+        cs_share_beyond(cost.bwd_input_ns, fixed->bwd_input_ns, 2 * is + 5 * pairs,
+                        2 * was + 5 * pairs),
+        cs_share_beyond(cost.bwd_weight_ns, fixed->bwd_weight_ns, is, was)};
+}
+
+static int64_t labels_of(const struct cs_layer_work *work)
+{
+    return work->label_rows < work->tokens ? work->label_rows : work->tokens;
+}
+
+struct cs_layer_cost cs_cost_of_labels(const struct cs_graph *graph, const struct cs_layer *layer,
+                                       const struct cs_layer_work *work,
+                                       const struct cs_layer_cost *fixed, struct cs_layer_cost cost)
+{
+    return cs_layer_feeds_head(graph, layer)
+               ? with_rows(graph, layer, work, fixed, cost, work->tokens, labels_of(work))
+               : cost;
+}
+
+struct cs_layer_cost cs_cost_of_all(const struct cs_graph *graph, const struct cs_layer *layer,
+                                    const struct cs_layer_work *work,
+                                    const struct cs_layer_cost *fixed, struct cs_layer_cost cost)
+{
+    return cs_layer_feeds_head(graph, layer)
+               ? with_rows(graph, layer, work, fixed, cost, labels_of(work), work->tokens)
+               : cost;
 }

@@ -7,6 +7,7 @@
 #ifndef CS_PLAN_COST_TENSOR_SHARE_H
 #define CS_PLAN_COST_TENSOR_SHARE_H
 
+#include "core/plan/cost/basis/bytes.h"
 #include "core/plan/cost/context_work.h"
 
 struct cs_tensor_ranks {
@@ -39,5 +40,16 @@ struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile,
                                      const struct cs_device_class *device,
                                      const struct cs_graph *graph, const struct cs_layer *layer,
                                      struct cs_tensor_ranks ranks);
+
+/* A block before the head (cs_layer_feeds_head), of which a profile has the cost with all rows, as FLOPs have it not: its
+ * ffn over rows with a label alone, and back where ranks split rows between products, who have all of them. Other layers'
+ * costs stay as they are. */
+struct cs_layer_cost cs_cost_of_labels(const struct cs_graph *graph, const struct cs_layer *layer,
+                                       const struct cs_layer_work *work,
+                                       const struct cs_layer_cost *fixed,
+                                       struct cs_layer_cost cost);
+struct cs_layer_cost cs_cost_of_all(const struct cs_graph *graph, const struct cs_layer *layer,
+                                    const struct cs_layer_work *work,
+                                    const struct cs_layer_cost *fixed, struct cs_layer_cost cost);
 
 #endif

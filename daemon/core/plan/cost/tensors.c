@@ -128,9 +128,9 @@ static void finish_sum(struct pass *p, int64_t last)
 }
 
 /* A product in groups of rows, the sum of one beside the product of the next. */
-static void sum_in_groups(struct pass *p, int64_t product_ns)
+static void sum_in_groups(struct pass *p, int64_t rows, int64_t product_ns)
 {
-    const int64_t bytes = p->of->work.tokens * row_bytes(p->of),
+    const int64_t bytes = rows * row_bytes(p->of),
                   most = product_ns > 0 && p->of->device->units > 0 ? CS_TENSORS_GROUPS : 1,
                   worth = bytes / CS_TENSORS_GROUP_BYTES;
     const int64_t n = worth < 1 ? 1 : worth < most ? worth : most;
@@ -144,6 +144,7 @@ static void sum_in_groups(struct pass *p, int64_t product_ns)
 
 /* What products at the edges of a half take, forward and their gradients. */
 struct products {
+    int64_t rows; /* that they look at */
     int64_t first, second, first_data, second_data, first_weight;
 };
 
@@ -152,19 +153,29 @@ static int64_t beyond(int64_t ns, int64_t fixed)
     return ns > fixed ? ns - fixed : 0;
 }
 
+/* Rows that are not split, before the head: those with a label. */
+static int64_t ffn_rows(const struct cs_tensor_layer *of)
+{
+    const struct cs_layer_work *work = &of->work;
+    const bool is_picked = cs_layer_feeds_head(of->graph, of->layer) && !of->ranks.splits_rows;
+    return is_picked && work->label_rows < work->tokens ? work->label_rows : work->tokens;
+}
+
 /* Data gradients of attention are 5/2 of what is made between products (core/plan/cost/cost.c). */
 static struct products products_of(const struct cs_tensor_layer *of,
                                    const struct cs_layer_cost *cost, int half)
 {
-    const int64_t rows = of->work.tokens;
-    const struct cs_half_products p = cs_layer_products(of->graph, of->layer, half, rows);
-    const int64_t all = cs_layer_fwd_flops(of->graph, of->layer, rows, of->work.pairs, 0),
-                  gemm = cs_layer_fwd_flops(of->graph, of->layer, rows, 0, 0),
+    const int64_t rows = of->work.tokens, of_ffn = ffn_rows(of),
+                  own = half == CS_BLOCK_FFN ? of_ffn : rows;
+    const struct cs_half_products p = cs_layer_products(of->graph, of->layer, half, own);
+    const int64_t all = cs_layer_fwd_flops(of->graph, of->layer, rows, of->work.pairs, of_ffn),
+                  gemm = cs_layer_fwd_flops(of->graph, of->layer, rows, 0, of_ffn),
                   data = 2 * gemm + 5 * (all - gemm);
     const int64_t fwd = beyond(cost->fwd_ns, of->fixed.fwd_ns),
                   input = beyond(cost->bwd_input_ns, of->fixed.bwd_input_ns),
                   weight = beyond(cost->bwd_weight_ns, of->fixed.bwd_weight_ns);
-    return (struct products){.first = cs_scale(fwd, p.first, all),
+    return (struct products){.rows = own,
+                             .first = cs_scale(fwd, p.first, all),
                              .second = cs_scale(fwd, p.second, all),
                              .first_data = cs_scale(input, 2 * p.first, data),
                              .second_data = cs_scale(input, 2 * p.second, data),
@@ -174,7 +185,7 @@ static struct products products_of(const struct cs_tensor_layer *of,
 static void half_fwd(struct pass *p, const struct products *of)
 {
     if (!p->of->ranks.splits_rows) {
-        sum_in_groups(p, of->second);
+        sum_in_groups(p, of->rows, of->second);
         return;
     }
     gather_beside(p, of->first);
@@ -185,7 +196,7 @@ static void half_bwd(struct pass *p, const struct products *of)
 {
     const bool trains = p->of->layer->needs_weight_grad;
     if (!p->of->ranks.splits_rows) {
-        sum_in_groups(p, of->first_data);
+        sum_in_groups(p, of->rows, of->first_data);
         return;
     }
     gather_beside(p, of->second_data);
