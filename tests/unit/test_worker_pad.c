@@ -67,6 +67,22 @@ static void fill_slot(struct fixture *f, const int *rows, int n_documents, struc
 }
 
 /* rows and documents that a slot gets, of documents with these numbers of rows */
+/* All rows with a label and others, each once, as many as a bucket has or as there are. */
+static void check_picked(const struct cs_input *in, int rows)
+{
+    const int bucket = (in->n_labels + 63) / 64 * 64;
+    char seen[512] = {0};
+    assert_in_range(rows, 0, (int)sizeof seen);
+    assert_int_equal(in->n_picked, bucket < rows ? bucket : rows);
+    for (int i = 0; i < in->n_picked; i++) {
+        const int row = in->at.picked[i];
+        if (i < in->n_labels)
+            assert_int_equal(row, in->at.label_rows[i]);
+        assert_true(row >= 0 && row < rows && !seen[row]);
+        seen[row] = 1;
+    }
+}
+
 static void check_padding(struct fixture *f, const int *rows, int n_documents, int want_rows,
                           int want_documents)
 {
@@ -102,6 +118,7 @@ static void check_padding(struct fixture *f, const int *rows, int n_documents, i
     }
     for (int i = 0; i < in.n_labels; i++)
         assert_true(in.at.label_rows[i] < n);
+    check_picked(&in, want_rows);
     cs_input_free(&in);
     cs_test_step_free(&f->step);
 }

@@ -3,9 +3,9 @@
  * here (worker/layer/sequence.h). Some families have a norm behind each half, before the sum, and
  * multiply the whole with a number: y = s (x2 + post2 ffn(norm2 x2)).
  *
- * What leaves the last block the head reads alone, and of rows with a label only. The ffn, which looks at
- * every row by itself, is made of these: of y other rows are left as they were, and their gradients are those
- * of x2 through what reads it in the mixer of no other block, which is 0. */
+ * What leaves the last block nobody but the head reads, and of rows with a label only. Its ffn, which looks
+ * at every row by itself, is made of these alone: of y other rows are left as they were, and the gradient of
+ * their x2 is 0. */
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
 #include "worker/layer/stretch.h"
@@ -84,14 +84,14 @@ static bool looks_at_labels(const struct cs_run *run, const struct cs_layer_mode
     if (!l->picks_labels || run->splits_rows || cs_layer_is_stretched(l, run->input))
         return false;
     const int64_t columns = least_columns(run, l);
-    return run->input->n_labels * (columns + 3 * l->arch->width) <= rows * columns;
+    return run->input->n_picked * (columns + 3 * l->arch->width) <= rows * columns;
 }
 
 static struct ffn_rows ffn_rows(const struct cs_run *run, const struct cs_layer_model *l,
                                 int64_t rows)
 {
     const struct cs_input *in = run->input;
-    return looks_at_labels(run, l, rows) ? (struct ffn_rows){in->n_labels, in->at.label_rows}
+    return looks_at_labels(run, l, rows) ? (struct ffn_rows){in->n_picked, in->at.picked}
                                          : (struct ffn_rows){cs_sequence_rows(run, rows), NULL};
 }
 

@@ -145,7 +145,7 @@ struct cs_input_rows {
 
 /* What operators read of a slot, in the memory of the device. */
 struct cs_input_arrays {
-    const int32_t *embed_ids, *label_rows, *label_ids;
+    const int32_t *embed_ids, *picked, *label_rows, *label_ids;
     const int32_t *fill[CS_MAX_ENCODERS];
     const float *cos[CS_SLOT_ROPES], *sin[CS_SLOT_ROPES]; /* (rows, half) by tables->rope */
     struct cs_input_rows rows[CS_MAX_ENCODERS];
@@ -214,6 +214,9 @@ struct cs_input {
     /* (3, n_tokens) places over time, height and width (core/data/axes.h), NULL: no head turns by them */
     int32_t *axes;
     int32_t *label_rows, *label_ids; /* (n_labels); ids by tables->words */
+    /* (n_picked) rows that the ffn before the head looks at (cs_layer_feeds_head): those with a label, on a device with
+     * memory of its own rounded up to a bucket of 64 with others; set by make_room */
+    int32_t *picked, n_picked;
     /* results of the head, valid after cs_input_fetch */
     double loss;      /* sum over the labels */
     double *row_loss; /* (n_labels) */

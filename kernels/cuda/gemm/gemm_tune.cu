@@ -1,6 +1,9 @@
 /* Plans by measurement: the candidates of cuBLASLt's heuristic are timed on random numbers (zeros
- * would draw less power and run faster) with the L2 emptied before every run, in turns, and the one
- * with the least median stays. Choices can be kept in a file of lines
+ * would draw less power and run faster) with the L2 emptied before every run, in turns. Of short
+ * products the one with the least median stays. Long ones make a card draw all the power that it is
+ * allowed, and then the candidate is best that takes the least of it for a product, which a single
+ * run does not tell: those near the best run one after the other for as long as the clock takes to
+ * settle. Choices can be kept in a file of lines
  *
  *     gemm1 CUBLASLT_VERSION key... algorithm... GPU NAME
  *
@@ -20,6 +23,9 @@
 #define TRIES       2 /* rounds after which only candidates near the best go on */
 #define NEAR        1.1f
 #define FLUSH_BYTES ((size_t)128 << 20)
+#define LONG_MS     0.05f  /* a product that is worth it */
+#define HEAT_MS     100.0f /* until a card's clock has come down to what its power allows */
+#define HOT_MS      60.0f  /* of each candidate */
 #define ALGO_WORDS  (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
 
 static void gpu_name(int device, char name[256])
@@ -231,25 +237,51 @@ static void drop_trial(struct trial *t)
     cudaFree(t->memory);
 }
 
+static cublasStatus_t launch(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p,
+                             const struct trial *t, const cublasLtMatmulAlgo_t *algo,
+                             cudaStream_t stream)
+{
+    const float alpha = 1.0f, beta = p->key.beta != 0 ? 1.0f : 0.0f;
+    return cublasLtMatmul(h->blas, p->desc, &alpha, t->b, p->a, t->a, p->b, &beta, t->c, p->c, t->d,
+                          p->c, algo, h->gemm_workspace, CS_CUDA_GEMM_BYTES, stream);
+}
+
+/* Milliseconds between the events, negative: something failed. */
+static float elapsed(const struct trial *t, cublasStatus_t status)
+{
+    float ms = -1.0f;
+    if (status == CUBLAS_STATUS_SUCCESS && cudaEventSynchronize(t->end) == cudaSuccess &&
+        cudaEventElapsedTime(&ms, t->begin, t->end) == cudaSuccess)
+        return ms;
+    (void)cudaGetLastError();
+    return -1.0f;
+}
+
 /* One run in milliseconds; negative: it failed. */
 static float one_run(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p,
                      const struct trial *t, const cublasLtMatmulAlgo_t *algo, cudaStream_t stream)
 {
-    const float alpha = 1.0f, beta = p->key.beta != 0 ? 1.0f : 0.0f;
-    float ms = -1.0f;
     read_all<<<1024, 256, 0, stream>>>(FLUSH_BYTES / sizeof(uint4), (const uint4 *)t->flush,
                                        (uint4 *)t->flush);
     cudaEventRecord(t->begin, stream);
-    const cublasStatus_t status =
-        cublasLtMatmul(h->blas, p->desc, &alpha, t->b, p->a, t->a, p->b, &beta, t->c, p->c, t->d,
-                       p->c, algo, h->gemm_workspace, CS_CUDA_GEMM_BYTES, stream);
+    const cublasStatus_t status = launch(h, p, t, algo, stream);
     cudaEventRecord(t->end, stream);
-    if (status != CUBLAS_STATUS_SUCCESS || cudaEventSynchronize(t->end) != cudaSuccess ||
-        cudaEventElapsedTime(&ms, t->begin, t->end) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return -1.0f;
-    }
-    return ms;
+    return elapsed(t, status);
+}
+
+/* The same of runs one after the other that take about all_ms, of each_ms each. */
+static float many_runs(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p,
+                       const struct trial *t, const cublasLtMatmulAlgo_t *algo, float each_ms,
+                       float all_ms, cudaStream_t stream)
+{
+    const int n = (int)(all_ms / each_ms) + 1;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    cudaEventRecord(t->begin, stream);
+    for (int i = 0; i < n && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = launch(h, p, t, algo, stream);
+    cudaEventRecord(t->end, stream);
+    const float ms = elapsed(t, status);
+    return ms < 0.0f ? ms : ms / (float)n;
 }
 
 static float median_of(float *x, int n)
@@ -263,9 +295,10 @@ static float median_of(float *x, int n)
     return x[n / 2];
 }
 
-/* Candidates of found (n) within NEAR of the fastest of ms, failed ones left out; returns how
- * many. */
-static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS], int n)
+/* Candidates of found (n) within NEAR of the fastest of ms, which is *least, failed ones left out;
+ * returns how many. */
+static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS], int n,
+                     float *least)
 {
     float best = -1.0f;
     int kept = 0;
@@ -277,31 +310,53 @@ static int keep_near(cublasLtMatmulHeuristicResult_t *found, float (*ms)[ROUNDS]
     for (int i = 0; i < n; i++)
         if (ms[i][0] >= 0.0f && ms[i][0] <= best * NEAR)
             found[kept++] = found[i];
+    *least = best;
     return kept;
+}
+
+/* (n) medians of runs in turns, negative: it failed */
+static void time_in_turns(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p,
+                          const struct trial *t, const cublasLtMatmulHeuristicResult_t *found,
+                          float (*ms)[ROUNDS], int n, float *out, cudaStream_t stream)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++)
+            ms[i][round] = one_run(h, p, t, &found[i].algo, stream);
+    for (int i = 0; i < n; i++)
+        out[i] = ms[i][0] < 0.0f ? -1.0f : median_of(ms[i], ROUNDS);
+}
+
+/* The same where the card is hot, of runs that take each_ms. */
+static void time_hot(const struct cs_cuda_handle *h, const struct cs_gemm_plan *p,
+                     const struct trial *t, const cublasLtMatmulHeuristicResult_t *found,
+                     float each_ms, int n, float *out, cudaStream_t stream)
+{
+    many_runs(h, p, t, &found[0].algo, each_ms, HEAT_MS, stream);
+    for (int i = 0; i < n; i++)
+        out[i] = many_runs(h, p, t, &found[i].algo, each_ms, HOT_MS, stream);
 }
 
 static void choose(const struct cs_cuda_handle *h, struct cs_gemm_plan *p, const struct trial *t,
                    int most, cudaStream_t stream)
 {
     cublasLtMatmulHeuristicResult_t found[CS_GEMM_MOST];
-    float ms[CS_GEMM_MOST][ROUNDS], best = -1.0f;
+    float ms[CS_GEMM_MOST][ROUNDS], times[CS_GEMM_MOST], least = -1.0f, best = -1.0f;
     int n = 0;
     cs_cuda_gemm_candidates(h, p, 4 * most < CS_GEMM_MOST ? 4 * most : CS_GEMM_MOST, found, &n);
     n = n < most ? n : most;
     for (int round = -1; round < TRIES; round++) /* -1: warm-up, loads the kernels */
         for (int i = 0; i < n; i++)
             ms[i][round < 0 ? 0 : round] = one_run(h, p, t, &found[i].algo, stream);
-    n = keep_near(found, ms, n);
-    for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < n; i++)
-            ms[i][round] = one_run(h, p, t, &found[i].algo, stream);
-    for (int i = 0; i < n; i++) {
-        const float mine = median_of(ms[i], ROUNDS);
-        if (ms[i][0] >= 0.0f && (best < 0.0f || mine < best)) {
-            best = mine;
+    n = keep_near(found, ms, n, &least);
+    if (n > 1 && least >= LONG_MS)
+        time_hot(h, p, t, found, least, n, times, stream);
+    else
+        time_in_turns(h, p, t, found, ms, n, times, stream);
+    for (int i = 0; i < n; i++)
+        if (times[i] >= 0.0f && (best < 0.0f || times[i] < best)) {
+            best = times[i];
             p->algo = found[i].algo;
         }
-    }
 }
 
 /* Point the descriptor at the trial's vectors; cs_cuda_gemm_run sets the call's own afterwards.

@@ -138,3 +138,22 @@ void cs_input_pad(struct cs_input *in)
         in->embed_ids = longer(&own, in->embed_ids, sizeof *in->embed_ids, &none);
     pad_masks(in);
 }
+
+/* Any others will do: nobody reads what becomes of them. */
+void cs_input_pick(struct cs_input *in, bool is_padded)
+{
+    const int32_t n = in->n_labels;
+    in->picked = in->label_rows;
+    in->n_picked = is_padded ? bucket(n, in->llm_rows) : n;
+    if ((in->needs & CS_INPUT_LABELS) == 0 || in->n_picked == n)
+        return;
+    bool *has_label = cs_scratch_take(&in->memory, (size_t)in->llm_rows * sizeof *has_label);
+    memset(has_label, 0, (size_t)in->llm_rows * sizeof *has_label);
+    in->picked = cs_scratch_take(&in->memory, (size_t)in->n_picked * sizeof *in->picked);
+    memcpy(in->picked, in->label_rows, (size_t)n * sizeof *in->picked);
+    for (int32_t i = 0; i < n; i++)
+        has_label[in->label_rows[i]] = true;
+    for (int32_t row = 0, at = n; at < in->n_picked; row++)
+        if (!has_label[row])
+            in->picked[at++] = row;
+}

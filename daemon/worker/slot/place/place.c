@@ -347,6 +347,9 @@ static void place_llm(struct cs_input *in, struct cs_slot_block *b)
         cs_split_rows(in)
     };
     in->at.embed_ids = put_rows(b, in->embed_ids, sizeof *in->embed_ids, n, n, most);
+    if (in->needs & CS_INPUT_LABELS)
+        in->at.picked =
+            put_rows(b, in->picked, sizeof *in->picked, in->n_picked, in->n_picked, most);
     put_ropes(in, b, &rows);
     if (in->split != NULL) {
         cs_stretch_put(in, b);
@@ -441,6 +444,7 @@ enum cs_status cs_input_make_room(struct cs_input *input, struct cs_err *err)
     input->llm_rows = is_padded ? cs_input_bucket(input) : cs_split_rows(input);
     if (is_padded)
         cs_input_pad(input);
+    cs_input_pick(input, is_padded);
     cs_row_keys_make(input);
     cs_row_heads_make(input);
     if (b.is_host)
