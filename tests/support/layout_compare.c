@@ -52,18 +52,24 @@ void layout_assert_near(const struct cs_test_spec *options, const struct layout_
                         const struct layout_outcome *many)
 {
     struct cs_test_planned made = cs_test_plan(options);
-    /* strong decays of recurrent layers are differences of large sums: rounding grows; AdamW's first
-     * steps are as long where a gradient is rounding only, which every row's order of keys changes, and
-     * every other grouping of items, and sums of a row's experts by their ranks on devices */
+    /* strong decays of recurrent layers are differences of large sums: rounding grows. AdamW's first
+     * steps are as long where a gradient is rounding only, which every other grouping of rows, of items or
+     * of sums changes, as devices do that round rows up: steps behind the first one may differ by more */
     const bool shares = options->llm_tp > 1 || options->vision_tp > 1;
     const bool groups =
         options->llm_cp > 1 || options->vision_dp > 0 || options->llm_ep > 1 || has_copies(&made);
-    const double slack = (options->is_recurrent ? 100 : 1) * (shares ? 10 : groups ? 4 : 1);
-    for (int s = 0; s < LAYOUT_STEPS; s++)
-        if (!(fabs(one->loss[s] - many->loss[s]) <= slack * 1e-5 * one->loss[s]) ||
-            !(fabs(one->norm[s] - many->norm[s]) <= slack * 1e-5 * one->norm[s]))
+    const double grown = options->is_recurrent ? 100 : 1,
+                 first = grown * (shares   ? 8
+                                  : groups ? 4
+                                           : 1),
+                 slack = grown * (shares ? 16 : 8);
+    for (int s = 0; s < LAYOUT_STEPS; s++) {
+        const double allowed = 1e-5 * (s == 0 ? first : slack);
+        if (!(fabs(one->loss[s] - many->loss[s]) <= allowed * one->loss[s]) ||
+            !(fabs(one->norm[s] - many->norm[s]) <= allowed * one->norm[s]))
             fail_msg("step %d: loss %.9g and %.9g, norm %.9g and %.9g", s, one->loss[s],
                      many->loss[s], one->norm[s], many->norm[s]);
+    }
     assert_int_equal(one->eval_samples, many->eval_samples);
     assert_int_equal(one->eval_exact, many->eval_exact);
     assert_true(fabs(one->eval_loss - many->eval_loss) <= slack * 1e-5 * one->eval_loss);
