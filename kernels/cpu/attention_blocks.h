@@ -17,7 +17,7 @@ enum {
 enum cs_segment_mask {
     CS_SEGMENT_FULL,   /* every row sees every row */
     CS_SEGMENT_CAUSAL, /* row i sees the rows up to i */
-    CS_SEGMENT_RULE,   /* ask cs_mask_allows for every pair */
+    CS_SEGMENT_RULE,   /* ask cs_mask_allows, once for keys that are alike */
 };
 
 /* Keys that follow each other. */

@@ -191,6 +191,7 @@ enum cs_status layout_train(const struct layout_job *job, struct cs_trainer *t,
                             struct layout_outcome *o, struct cs_err *err)
 {
     CS_TRY(cs_params_load(t->params, job->made.spec->seed, err));
+    o->rounds_rows = t->config.device->mem != NULL;
     int64_t allocs = 0;
     hash_all(t, o->before);
     for (int s = 0; s < LAYOUT_STEPS; s++) {

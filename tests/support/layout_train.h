@@ -36,6 +36,7 @@ struct layout_outcome {
     struct cs_source_loss source[LAYOUT_SOURCES]; /* of the evaluation */
     double alone[LAYOUT_SOURCES]; /* the loss when only labels of the source are there; one rank */
     int n_ranks;
+    bool rounds_rows; /* on devices that round rows of slots up */
 };
 
 struct layout_job {

@@ -192,7 +192,7 @@ static void own_keys_come_first_where_it_saves(void **state)
         {"h100-80g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 65536}, false},
         {"h200-141g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
         {"h200-141g", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 32768}, false},
-        {"cpu", {.llm_cp = 2, .llm_keys = HEADS(4, 2), .seq_tokens = 256, .llm_width = 64}, true},
+        {"cpu", {.llm_cp = 2, .llm_keys = HEADS(4, 2), .seq_tokens = 256, .llm_width = 64}, false},
         {"cpu", {.llm_cp = 2, .llm_keys = HEADS(32, 8), .seq_tokens = 16384}, false},
   /* clang-format on */
     };

@@ -64,8 +64,8 @@ static void close_job(struct job *j)
     cs_test_planned_free(&j->made);
 }
 
-/* slots as full as their budgets allow: pictures first, every row has a label */
-static void fill_step(struct cs_test_step *step, const struct job *j, int n_slots)
+/* slots as full as their budgets allow: pictures first, every n-th row has a label */
+static void fill_labelled(struct cs_test_step *step, const struct job *j, int n_slots, int every)
 {
     const int n = j->made.plan->budget.seq_tokens, items = j->made.plan->budget.enc[0].items;
     const int rows = items * j->made.plan->budget.enc[0].item_rows;
@@ -73,7 +73,8 @@ static void fill_step(struct cs_test_step *step, const struct job *j, int n_slot
     int8_t *encoder = calloc((size_t)n, sizeof *encoder);
     assert_true(rows <= n && j->made.plan->budget.n_encoders == 1);
     for (int i = 0; i < n; i++) {
-        id[i] = label[i] = (i * 7 + 1) % VOCAB;
+        id[i] = (i * 7 + 1) % VOCAB;
+        label[i] = i % every == 0 ? id[i] : -1;
         encoder[i] = i < rows ? 0 : -1;
     }
     cs_test_step_new(step, &j->made.plan->budget, n_slots, 0);
@@ -82,6 +83,11 @@ static void fill_step(struct cs_test_step *step, const struct job *j, int n_slot
     free(id);
     free(label);
     free(encoder);
+}
+
+static void fill_step(struct cs_test_step *step, const struct job *j, int n_slots)
+{
+    fill_labelled(step, j, n_slots, 1);
 }
 
 static void run_step(struct job *j, const struct cs_test_step *step, bool is_eval)
@@ -119,6 +125,20 @@ static void assert_took_the_plan(const struct job *j)
     assert_int_equal(exec->scratch.peak, m->scratch);
 }
 
+/* Rows that are picked by their labels lie beside the others, and take no more than all rows would. */
+static void assert_labels_take_no_more(struct job *j, int every)
+{
+    struct cs_exec *exec = j->trainer->exec;
+    const struct cs_memory_plan *m = exec->planned;
+    struct cs_test_step step;
+    fill_labelled(&step, j, SLOTS, every);
+    exec->scratch.peak = 0;
+    run_step(j, &step, false);
+    assert_true(exec->scratch.peak > 0 && exec->scratch.peak <= m->scratch);
+    assert_true(cs_exec_keeps_plan(exec));
+    cs_test_step_free(&step);
+}
+
 static void a_full_step_takes_what_was_planned(void **state)
 {
     static const char *const rules[] = {"train:*", "train:vision.projector", "train:* freeze:llm*",
@@ -135,6 +155,7 @@ static void a_full_step_takes_what_was_planned(void **state)
                                              .is_tied = i % 2 == 0,
                                              .is_recurrent = i % 5 == 1,
                                              .has_experts = i % 5 == 2,
+                                             .is_qwen3 = i % 5 == 3,
                                              .vision_pp = 2,
                                              .llm_pp = 2};
         struct job j;
@@ -144,6 +165,8 @@ static void a_full_step_takes_what_was_planned(void **state)
         fill_step(&step, &j, SLOTS);
         run_step(&j, &step, false);
         assert_took_the_plan(&j);
+        for (int every = 2; every <= 4; every++)
+            assert_labels_take_no_more(&j, every);
         j.trainer->exec->scratch.peak = 0;
         run_step(&j, &step, true);
         assert_int_equal(j.trainer->exec->scratch.peak, j.trainer->exec->planned->scratch);

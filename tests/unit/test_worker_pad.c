@@ -66,7 +66,6 @@ static void fill_slot(struct fixture *f, const int *rows, int n_documents, struc
     need(cs_device_sync(f->device, &err), &err);
 }
 
-/* rows and documents that a slot gets, of documents with these numbers of rows */
 /* All rows with a label and others, each once, as many as a bucket has or as there are. */
 static void check_picked(const struct cs_input *in, int rows)
 {
@@ -83,6 +82,7 @@ static void check_picked(const struct cs_input *in, int rows)
     }
 }
 
+/* rows and documents that a slot gets, of documents with these numbers of rows */
 static void check_padding(struct fixture *f, const int *rows, int n_documents, int want_rows,
                           int want_documents)
 {
@@ -194,6 +194,7 @@ static void arrays_of_the_llm_lie_at_fixed_places(void **state)
         if (i == 0)
             first = in.at;
         assert_ptr_equal(in.at.embed_ids, first.embed_ids);
+        assert_ptr_equal(in.at.picked, first.picked);
         assert_ptr_equal(in.at.cos[0], first.cos[0]);
         assert_ptr_equal(in.at.sin[0], first.sin[0]);
         assert_ptr_equal(in.at.mask[0].doc, first.mask[0].doc);
@@ -207,7 +208,7 @@ static void arrays_of_the_llm_lie_at_fixed_places(void **state)
 
 /* ---- steps that all differ ---- */
 
-enum { STEPS = 48, SLOTS = 4 };
+enum { STEPS = 64, SLOTS = 4 };
 
 static void slots_of_similar_size_are_the_same_work(void **state)
 {

@@ -140,8 +140,15 @@ struct cs_half_products cs_layer_products(const struct cs_graph *graph,
 
 bool cs_layer_feeds_head(const struct cs_graph *graph, const struct cs_layer *layer)
 {
-    return layer->kind == CS_LAYER_BLOCK && layer->ffn == CS_FFN_DENSE &&
-           layer->id + 1 < graph->n_layers && graph->layers[layer->id + 1].kind == CS_LAYER_HEAD;
+    return layer->kind == CS_LAYER_BLOCK && layer->mixer == CS_MIXER_ATTENTION &&
+           layer->ffn == CS_FFN_DENSE && layer->id + 1 < graph->n_layers &&
+           graph->layers[layer->id + 1].kind == CS_LAYER_HEAD;
+}
+
+bool cs_layer_picks(const struct cs_arch *arch, int64_t ffn, int64_t rows, int64_t picked)
+{
+    const int64_t columns = arch->is_gated_mlp ? 2 * ffn : ffn;
+    return picked * (columns + 3 * arch->width) <= rows * columns;
 }
 
 static int64_t block_flops(const struct cs_graph *graph, const struct cs_layer *layer,

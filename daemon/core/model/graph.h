@@ -137,9 +137,12 @@ enum cs_status cs_graph_build(const struct cs_spec *spec, bool allow_frozen, str
 /* The bare rule on plain arrays: frozen[i] of a chain of n layers -> needs. */
 void cs_graph_needs(const bool *is_frozen, int n, bool *needs_input_grad, bool *needs_weight_grad);
 
-/* The block before the head, with a dense ffn: nobody but the head reads what leaves it, and of rows with a label only,
- * so that its ffn looks at these alone. */
+/* The block before the head, where it attends and its ffn is dense: nobody but the head reads what leaves it, and of rows
+ * with a label only, so that its ffn looks at these alone (where that takes no more memory: cs_layer_picks). */
 bool cs_layer_feeds_head(const struct cs_graph *graph, const struct cs_layer *layer);
+/* Its ffn looks at `picked` of the rows; ffn: its inner width, of ranks that share it the least that one has. Rows that are
+ * picked lie beside the others, as do their gradients before and behind the ffn: in place of its columns of all rows. */
+bool cs_layer_picks(const struct cs_arch *arch, int64_t ffn, int64_t rows, int64_t picked);
 
 /* clang-format off */
 /* Forward FLOPs of one layer over `tokens` rows whose attention spans `pairs` query-key pairs; a

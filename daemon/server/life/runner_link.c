@@ -114,6 +114,8 @@ static void on_hello(struct cs_job *job, const json_t *m)
                          (long long)cs_msg_int(m, "job", 0));
     if (status == CS_OK) {
         job->row.generation = cs_msg_int(m, "generation", job->row.generation);
+        if (job->row.stop != CS_STOP_NONE) /* the link before may have ended with it unread */
+            cs_job_send_stop(job);
         return;
     }
     cs_log(job->server->log, CS_ERROR, "runner.hello", CS_KV("job", job->row.id),
@@ -210,8 +212,6 @@ void cs_runner_connect(struct cs_job *job)
         job->link = cs_conn_new(fd, &options, &runner_calls, job);
         job->deadline_ns = 0;
         (void)!cs_job_tell(job, cs_msg_request("runner.status", 1), &err);
-        if (job->is_stop_untold)
-            cs_job_send_stop(job);
         return;
     }
     if (status != CS_UNREACHABLE)

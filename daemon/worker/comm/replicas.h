@@ -54,7 +54,7 @@ enum cs_status cs_replicas_enter(struct cs_replicas *replicas, int32_t layer, in
  * `layer` on when its backward is over. Accepts NULL. */
 enum cs_status cs_replicas_layer_done(struct cs_replicas *replicas, int32_t layer, unsigned made,
                                       bool is_last, struct cs_err *err) CS_NODISCARD;
-/* On the host: how enter and layer_done move messages while another thread has the transport; returns
+/* On the host: how enter and layer_done move messages, over connections that another thread shares; returns
  * when they are through, or the step has failed. Without it they use the transport. Accepts NULL. */
 typedef void cs_replicas_move_fn(void *user, struct cs_xfer *xfer, int n);
 void cs_replicas_move_by(struct cs_replicas *replicas, cs_replicas_move_fn *move, void *user);

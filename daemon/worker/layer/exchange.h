@@ -1,6 +1,6 @@
 /* Transfers between the ranks of a context (worker/model/halves/context.h), or those that share matrices
- * (worker/layer/tensors.h): what is added to one exchange moves together. On a host another thread moves
- * it, one at a time; on a device it is enqueued and awaited by streams, and between the calls of a graph
+ * (worker/layer/tensors.h): what is added to one exchange moves together. On a host who computes moves
+ * it, from its start until it is awaited; on a device it is enqueued and awaited by streams, and between the calls of a graph
  * it is a place where that is cut. */
 #ifndef CS_WORKER_LAYER_EXCHANGE_H
 #define CS_WORKER_LAYER_EXCHANGE_H

@@ -177,7 +177,8 @@ enum cs_row_width {
  * that leave it; others enter it where a chain joins rows (cs_layer_rows_in). */
 struct cs_layer_ops {
     enum cs_row_width in, out;
-    /* y (rows, out) from x (rows, in) and, where others feed the layer, ends->fill. y NULL: full
+    /* y (rows, out) from x (rows, in) and, where others feed the layer, ends->fill; before the head rows without a
+     * label may be left as they were. y NULL: full
      * recompute makes again what the backward reads, the output is not needed */
     void (*fwd)(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,
                 const struct cs_layer_ends *ends, const void *x, void *y, struct cs_kept *kept);

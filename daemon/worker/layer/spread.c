@@ -24,6 +24,7 @@ static void exchange_counts(const struct cs_spread *s, const struct cs_experts *
     const int64_t bytes = s->experts * (int64_t)sizeof *theirs;
     const struct cs_exchange x = cs_exchange_new(s->run, s->ranks);
     const int own = s->ranks->place, n = s->ranks->n;
+    memset(theirs, 0, (size_t)n * (size_t)bytes); /* a peer that is gone sends none */
     memcpy(theirs + own * s->experts, count + cs_experts_begin(e, own), (size_t)bytes);
     for (int k = 1; k < n; k++) {
         const int r = (own + k) % n;

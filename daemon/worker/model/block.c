@@ -8,7 +8,6 @@
  * their x2 is 0. */
 #include "worker/layer/sequence.h"
 #include "worker/layer/spread.h"
-#include "worker/layer/stretch.h"
 #include "worker/model/halves/context.h"
 #include "worker/model/halves/halves.h"
 
@@ -70,21 +69,14 @@ struct ffn_rows {
     const int32_t *at; /* (n) on the device */
 };
 
-/* Columns between the products of the ffn that every rank of tensor parallelism has: the least of all. */
-static int64_t least_columns(const struct cs_run *run, const struct cs_layer_model *l)
-{
-    const int32_t ranks = run->tensors != NULL ? run->tensors->n : 1;
-    const int64_t ffn = cs_weight(l, CS_PARAM_DOWN_W)->whole->dim[1] / ranks;
-    return l->arch->is_gated_mlp ? 2 * ffn : ffn;
-}
-
-/* Rows that are picked take memory besides: only so few are that all would take no less. */
+/* The same on all ranks that share the matrices, whatever part of them each has. */
 static bool looks_at_labels(const struct cs_run *run, const struct cs_layer_model *l, int64_t rows)
 {
-    if (!l->picks_labels || run->splits_rows || cs_layer_is_stretched(l, run->input))
+    if (!l->picks_labels || run->splits_rows)
         return false;
-    const int64_t columns = least_columns(run, l);
-    return run->input->n_picked * (columns + 3 * l->arch->width) <= rows * columns;
+    const int64_t ffn = cs_weight(l, CS_PARAM_DOWN_W)->whole->dim[1];
+    return cs_layer_picks(l->arch, ffn / (run->tensors != NULL ? run->tensors->n : 1), rows,
+                          run->input->n_picked);
 }
 
 static struct ffn_rows ffn_rows(const struct cs_run *run, const struct cs_layer_model *l,
@@ -259,11 +251,13 @@ static void picked_bwd(struct cs_run *run, const struct cs_layer_model *l,
     cs_device_zero(run->device, dx2, (size_t)(own * width) * run->ops->act_bytes);
     if (n == 0)
         return;
+    const struct cs_scratch_mark mark = cs_scratch_mark(run->scratch);
     void *d = kept->d_ffn != NULL ? kept->d_ffn : cs_run_hold(run, n * width);
     void *dx = cs_run_take(run, n * width);
     run->ops->gather_rows(run->ctx, n, width, picked->at, dy, d);
     ffn_bwd(run, l, n, n, d, dh, dx, kept);
     run->ops->scatter_rows(run->ctx, n, width, picked->at, dx, dx2, 0);
+    cs_scratch_rewind(run->scratch, mark); /* what the weight half reads is kept, or held */
 }
 
 static void block_bwd(struct cs_run *run, const struct cs_layer_model *l, int64_t rows,

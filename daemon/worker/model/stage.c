@@ -440,8 +440,10 @@ void cs_stage_bwd_weight(const struct cs_stage_model *stage, struct cs_run *run,
     run->keep = NULL;
     run->later = NULL;
     for (int32_t i = stage->stage->n_layers - 1; i >= stage->lowest; i--) {
-        if (run->watch != NULL)
+        if (run->watch != NULL) {
+            tell(stage, run->watch->at, run->watch, i);
             tell(stage, run->watch->weigh, run->watch, i);
+        }
         if (saved != NULL)
             cs_run_later(run, &saved->later, i);
         if (run->watch != NULL)

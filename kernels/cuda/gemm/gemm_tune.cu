@@ -5,7 +5,7 @@
  * run does not tell: those near the best run one after the other for as long as the clock takes to
  * settle. Choices can be kept in a file of lines
  *
- *     gemm1 CUBLASLT_VERSION key... algorithm... GPU NAME
+ *     gemm2 CUBLASLT_VERSION key... algorithm... GPU NAME
  *
  * (numbers decimal for the key, hexadecimal for cuBLASLt's opaque words). Lines are appended with
  * one write each, so that the workers of a host share a file; the last line of a key holds. */
@@ -45,7 +45,7 @@ static bool parse_line(const char *line, size_t version, const char *name,
     uint64_t word[ALGO_WORDS];
     size_t file_version = 0;
     int used = 0;
-    if (sscanf(line, "gemm1 %zu%n", &file_version, &used) != 1 || file_version != version)
+    if (sscanf(line, "gemm2 %zu%n", &file_version, &used) != 1 || file_version != version)
         return false;
     for (size_t i = 0; i < CS_GEMM_KEY_FIELDS; i++) {
         line += used;
@@ -110,7 +110,7 @@ static void append_line(const struct cs_cuda_handle *h, const struct cs_gemm_pla
     gpu_name(h->device, name);
     memcpy(key, &p->key, sizeof key);
     memcpy(word, &p->algo, sizeof word);
-    size_t n = (size_t)snprintf(line, sizeof line, "gemm1 %zu", cublasLtGetVersion());
+    size_t n = (size_t)snprintf(line, sizeof line, "gemm2 %zu", cublasLtGetVersion());
     for (size_t i = 0; i < CS_GEMM_KEY_FIELDS; i++)
         n += (size_t)snprintf(line + n, sizeof line - n, " %" PRId64, key[i]);
     for (size_t i = 0; i < ALGO_WORDS; i++)

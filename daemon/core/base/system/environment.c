@@ -76,7 +76,7 @@ static const struct cs_variable_row rows[CS_VAR_COUNT] = {
         .name = PREFIX "GEMM_PLANS",
         .pages = CS_VAR_OF_WORKER,
         .words = {{"measured", "those that were the fastest for products that a job uses again and again, measured between "
-            "its first steps; a step gains about one percent, but the same job run again may round differently"},
+            "its first steps for about half a second each; steps gain up to one percent, but the same job run again may round differently"},
             {"first", "the library's first choice; always so where ranks share matrices"}},
         .help = "on GPUs: which kernels of the matrix library are taken",
         .dflt = "first"},

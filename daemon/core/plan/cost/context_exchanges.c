@@ -138,8 +138,9 @@ static struct exposed exposed_of(const struct cs_context_work *w, const struct c
                                  const struct cs_layer_cost *cost, const struct exchanges *x)
 {
     const int32_t id = cs_layer_attention_id(graph, layer);
-    const double fwd = own_ns(w, id, &parts->fwd, cost->fwd_ns),
-                 bwd = own_ns(w, id, &parts->bwd_input, cost->bwd_input_ns);
+    const bool is_beside = device->units > 0; /* a host moves keys itself */
+    const double fwd = is_beside ? own_ns(w, id, &parts->fwd, cost->fwd_ns) : 0,
+                 bwd = is_beside ? own_ns(w, id, &parts->bwd_input, cost->bwd_input_ns) : 0;
     struct exposed e = {.fwd = left_of(move_ns(device, w->ranks, x->fwd[0]), fwd)};
     for (int i = 0; i < 2; i++)
         e.bwd[i] = left_of(move_ns(device, w->ranks, x->bwd[i]), bwd / 2);

@@ -282,8 +282,9 @@ void cs_context_cost(const struct cs_context_work *work, const struct cs_graph *
     /* with its exchanges, as it ran */
     const bool is_bf16 = graph->keeps_bf16 && cs_profile_has_bf16(row);
     *fixed = cs_profile_row_fixed(row, layer, is_bf16);
-    *cost =
-        cs_cost_of_labels(graph, layer, &of, fixed, cs_profile_row_cost(row, layer, is_bf16, rows));
+    *cost = cs_profile_row_cost(row, layer, is_bf16, rows);
+    if (cs_tensor_picks(graph, layer, &of, ranks))
+        *cost = cs_cost_of_labels(graph, layer, &of, fixed, *cost);
     if (row->tp == 1) {
         *cost = cs_tensor_share(profile, device, graph, layer, cs_over(rows, work->ranks), ranks,
                                 *cost);
@@ -385,7 +386,7 @@ static void share_tensors(const struct cs_spec *spec, const struct cs_graph *gra
         const struct cs_layer_work work = work_on_rank(spec, graph, layer, budget);
         const int64_t rows = cs_profile_rows(layer, work.tokens, work.label_rows);
         cost[i] = cs_tensor_share(profile, device, graph, layer, rows, ranks, cost[i]);
-        if (ranks.splits_rows && ranks.tp > 1) {
+        if (!cs_tensor_picks(graph, layer, &work, ranks)) {
             const struct cs_layer_cost fixed =
                 cs_tensor_fixed(profile, device, graph, layer, ranks);
             cost[i] = cs_cost_of_all(graph, layer, &work, &fixed, cost[i]);

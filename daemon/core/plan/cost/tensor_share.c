@@ -153,6 +153,14 @@ static int64_t labels_of(const struct cs_layer_work *work)
     return work->label_rows < work->tokens ? work->label_rows : work->tokens;
 }
 
+bool cs_tensor_picks(const struct cs_graph *graph, const struct cs_layer *layer,
+                     const struct cs_layer_work *work, struct cs_tensor_ranks ranks)
+{
+    const struct cs_arch *arch = cs_layer_arch(graph, layer);
+    return cs_layer_feeds_head(graph, layer) && !(ranks.splits_rows && ranks.tp > 1) &&
+           cs_layer_picks(arch, arch->ffn_width / ranks.tp, work->tokens, labels_of(work));
+}
+
 struct cs_layer_cost cs_cost_of_labels(const struct cs_graph *graph, const struct cs_layer *layer,
                                        const struct cs_layer_work *work,
                                        const struct cs_layer_cost *fixed, struct cs_layer_cost cost)

@@ -41,9 +41,11 @@ struct cs_layer_cost cs_tensor_fixed(const struct cs_profile *profile,
                                      const struct cs_graph *graph, const struct cs_layer *layer,
                                      struct cs_tensor_ranks ranks);
 
+/* Whether the ffn of a block before the head looks at rows with a label alone, on ranks that share its matrices. */
+bool cs_tensor_picks(const struct cs_graph *graph, const struct cs_layer *layer,
+                     const struct cs_layer_work *work, struct cs_tensor_ranks ranks);
 /* A block before the head (cs_layer_feeds_head), of which a profile has the cost with all rows, as FLOPs have it not: its
- * ffn over rows with a label alone, and back where ranks split rows between products, who have all of them. Other layers'
- * costs stay as they are. */
+ * ffn over rows with a label alone, and back where it looks at all of them. Other layers' costs stay as they are. */
 struct cs_layer_cost cs_cost_of_labels(const struct cs_graph *graph, const struct cs_layer *layer,
                                        const struct cs_layer_work *work,
                                        const struct cs_layer_cost *fixed,

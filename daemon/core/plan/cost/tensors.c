@@ -157,8 +157,7 @@ static int64_t beyond(int64_t ns, int64_t fixed)
 static int64_t ffn_rows(const struct cs_tensor_layer *of)
 {
     const struct cs_layer_work *work = &of->work;
-    const bool is_picked = cs_layer_feeds_head(of->graph, of->layer) && !of->ranks.splits_rows;
-    return is_picked && work->label_rows < work->tokens ? work->label_rows : work->tokens;
+    return cs_tensor_picks(of->graph, of->layer, work, of->ranks) ? work->label_rows : work->tokens;
 }
 
 /* Data gradients of attention are 5/2 of what is made between products (core/plan/cost/cost.c). */

@@ -134,7 +134,7 @@ static void time_layer(const struct cs_problem_builder *b, const struct cs_layer
     struct cs_layer_cost cost =
         cs_tensor_share(b->profile, b->device, b->graph, layer, rows, ranks, b->cost[layer->id]);
     struct cs_layer_cost fixed = cs_tensor_fixed(b->profile, b->device, b->graph, layer, ranks);
-    if (ranks.splits_rows && ranks.tp > 1)
+    if (!cs_tensor_picks(b->graph, layer, &work, ranks))
         cost = cs_cost_of_all(b->graph, layer, &work, &fixed, cost);
     if (at->context)
         cs_context_cost(at->context, b->graph, layer, &b->budget, &link, b->profile, ranks, &cost,

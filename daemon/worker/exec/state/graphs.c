@@ -117,11 +117,12 @@ static void cut(struct cs_graphs *g, void (*what)(void *user, int32_t number), v
     g->piece[g->n_pieces++] = (struct piece){cs_tape_mark(&g->tape), what, user, number};
 }
 
-/* Numbers of rows that no bucket covers: encoder rows that fill the LLM's, labels. */
+/* Numbers of rows that no bucket covers, or one of their own: encoder rows that fill the LLM's, labels, rows that are
+ * picked by them. */
 static bool is_ragged(const struct cs_graphs *g, int32_t layer)
 {
     const struct cs_layer *l = &g->graph->layers[layer];
-    return l->kind == CS_LAYER_HEAD ||
+    return l->kind == CS_LAYER_HEAD || cs_layer_feeds_head(g->graph, l) ||
            (l->kind == CS_LAYER_EMBED && g->graph->modules[l->module].kind == CS_MODULE_LLM);
 }
 

@@ -421,6 +421,7 @@ size_t cs_input_measure(struct cs_input *in)
 {
     struct cs_slot_block b = walk_of(in);
     in->llm_rows = cs_split_rows(in);
+    cs_input_pick(in, false);
     place_all(in, &b);
     for (int32_t m = 0; m < in->tables->n_masks; m++) {
         in->at.mask[m] = in->mask[m];
