@@ -88,8 +88,7 @@ step = d["plans"][0]["predicted_step_ns"] / 1e6
 said = [re.search("that alone is .* of ([0-9.]+) ms", s) for s in d["explain"]["cut"]]
 said = [float(m.group(1)) for m in said if m]
 assert len(said) == 1 and abs(said[0] - step) < 0.05 * step, (said, step)
-assert any(b["cp"] > 1 or b["tp"] > 1 for row in d["others"] for b in row["parallel"].values()), d["others"]
-assert all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
+assert d["others"] and all(row["runs"] for row in d["others"]) and len(d["planners"]) == 6, d
 ' || { echo "FAIL: a plan is explained as another one, with vision in place $place"; failed=1; }
 done
 for option in modality=encoder-first place=first place=colocated; do

@@ -198,7 +198,9 @@ static void several_processes_keep_the_size_and_the_bytes(void **state)
         assert_int_equal(waitpid(child[c], &how, 0), child[c]);
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
-    assert_true(cs_disk_room_bytes(dir) <= MAX + (CHILDREN + 1) * (MAX / 16 + BYTES + 24));
+    /* Each clears up after a sixteenth of its own, and may have looked before the others wrote theirs; all 120 are
+     * three times the size. */
+    assert_true(cs_disk_room_bytes(dir) <= MAX + 2 * (CHILDREN + 1) * (MAX / 16 + BYTES + 24));
     cs_disk_cache_close(cache);
     cache = open_cache(dir, MAX);
     assert_true(cs_disk_room_bytes(dir) <= MAX);
