@@ -84,9 +84,11 @@ h, width = t["hidden_size"], t["num_attention_heads"] * t["head_dim"]
 patches = (v["image_size"] // v["patch_size"]) ** 2
 
 def llm(tokens, labels, seq=512):
-    block = h * (width + 2 * t["num_key_value_heads"] * t["head_dim"]) + width * h + 3 * h * t["intermediate_size"]
-    attention = 4 * (seq + 1) / 2 * width
-    return 3 * (t["num_hidden_layers"] * tokens * (2 * block + attention) + 2 * labels * t["vocab_size"] * h)
+    mixer = h * (width + 2 * t["num_key_value_heads"] * t["head_dim"]) + width * h
+    mlp, attention = 3 * h * t["intermediate_size"], 4 * (seq + 1) / 2 * width
+    blocks = t["num_hidden_layers"]  # the MLP of the last one looks at rows with a label, as the head does
+    rows = tokens * (blocks * (2 * mixer + attention) + (blocks - 1) * 2 * mlp)
+    return 3 * (rows + 2 * labels * (mlp + t["vocab_size"] * h))
 
 def vision(pictures):
     w, rows = v["hidden_size"], pictures * patches
