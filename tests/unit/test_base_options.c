@@ -290,12 +290,14 @@ static void environment_says_what_fits(void **state)
         {"CORNSTARCH_WORKER",            "/nowhere/worker",     "must be a program that can be run"       },
         {"CORNSTARCH_FEEDER",            "/etc/passwd",         "must be a program that can be run"       },
         {"CORNSTARCH_RUNNER",            "runner",              "must be a program that can be run"       },
+        {"CORNSTARCH_RUNNER",            "/tmp",                "must be a program that can be run"       },
         {"CORNSTARCH_NVML",              "none",                NULL                                      },
         {"CORNSTARCH_NVML",              "libnvidia-ml.so.2",   NULL                                      },
         {"CORNSTARCH_NVML",              "/nowhere/libnvml.so", "must be none or a library's file"        },
         {"CORNSTARCH_GRAPH",             "off",                 "did you mean CORNSTARCH_GRAPHS?"         },
         {"CORNSTARCH_TENSOR_COPYS",      "nccl",                "did you mean CORNSTARCH_TENSOR_COPIES?"  },
         {"CORNSTARCH_SOURCE",            "/src",                NULL                                      },
+        {"CORNSTARCH_STATE_FILE",        "x",                   NULL                                      },
     };
 
     (void)state;

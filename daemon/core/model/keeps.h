@@ -2,9 +2,10 @@
  * and the worker takes its memory by.
  *
  * An array has a row for every row of the slot that passes the layer (the head: for every row with a
- * label; of the ffn before it no more, cs_layer_feeds_head) and columns that follow from the architecture. It is kept from forward to backward where
- * the layer has a backward; some arrays are read by weight gradients only, and kept where weights
- * train. Recompute drops arrays, from a level on: the backward makes them again. */
+ * label; the ffn before it, cs_layer_feeds_head, may make no more) and columns that follow from the
+ * architecture. It is kept from forward to backward where the layer has a backward; some arrays are read
+ * by weight gradients only, and kept where weights train. Recompute drops arrays, from a level on: the
+ * backward makes them again. */
 #ifndef CS_MODEL_KEEPS_H
 #define CS_MODEL_KEEPS_H
 

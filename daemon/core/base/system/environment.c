@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/near.h"
 #include "core/base/str.h"
 
 #define PREFIX "CORNSTARCH_"
+
+enum { MOST_SLIPS = 2 }; /* letters of a name that is another one's by mistake */
 
 static bool is_absolute(const char *text, const char **why)
 {
@@ -21,7 +24,8 @@ static bool is_absolute(const char *text, const char **why)
 static bool is_program(const char *text, const char **why)
 {
     *why = "a program that can be run";
-    return access(text, X_OK) == 0;
+    struct stat st;
+    return stat(text, &st) == 0 && S_ISREG(st.st_mode) && access(text, X_OK) == 0;
 }
 
 /* a plain name is looked for where libraries are */
@@ -239,7 +243,8 @@ static enum cs_status check_name(const char *entry, struct cs_err *err)
     for (int i = 0; i < CS_VAR_COUNT; i++)
         names[i] = rows[i].name + strlen(PREFIX);
     const char *near = cs_near(name, names, CS_VAR_COUNT);
-    if (near == NULL || strcmp(near, name) == 0)
+    const int letters = near != NULL ? cs_near_distance(near, name) : 0;
+    if (letters == 0 || letters > MOST_SLIPS)
         return CS_OK;
     return cs_fail(err, CS_INVALID,
                    "no environment variable " PREFIX "%s is known; did you mean " PREFIX "%s?",
